@@ -2,7 +2,7 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests write what is read"))]
 
 mod cli;
-mod daemon_host;
+mod daemon_context;
 mod exit_codes;
 mod failure;
 mod interrupt;
@@ -28,16 +28,16 @@ use crate::surroundings::Surroundings;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    if std::env::args_os().nth(1).is_some_and(|first| first == agentctl_files::LOOKER) {
-        return match agentctl_files::answer(&agentctl_fleet::QUESTIONS) {
+    if std::env::args_os().nth(1).is_some_and(|first| first == agentctl_files::HELPER_ARGUMENT) {
+        return match agentctl_files::run_helper(&agentctl_fleet::QUESTIONS) {
             Ok(()) => Exit::Done,
             Err(_) => Exit::Failed,
         }
         .into();
     }
-    agentctl_files::look_by_another_process();
+    agentctl_files::use_helper_process();
     let exit = run();
-    agentctl_files::leave();
+    agentctl_files::end_helpers();
     exit
 }
 

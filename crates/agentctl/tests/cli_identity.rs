@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use agentctl_testkit::{Background, TestHome, new_uuid, skip, until};
 
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 fn home() -> TestHome {
     TestHome::with_agentctl(env!("CARGO_BIN_EXE_agentctl"))
@@ -50,7 +50,7 @@ fn sleep_as(home: &TestHome, name: &str) -> Command {
 }
 
 fn wait_title(pid: u32, title: &str) {
-    until(PATIENCE, "the program to run", || {
+    until(TIMEOUT, "the program to run", || {
         fs::read(format!("/proc/{pid}/cmdline"))
             .is_ok_and(|line| line.starts_with(title.as_bytes()))
             .then_some(())
@@ -81,7 +81,7 @@ fn write(path: &Path, text: &str) {
 /// Stops the session with force. The report may differ, but no process may be ended.
 fn nobody_is_ended(home: &TestHome, id: &str, bystander: &mut Bystander, what: &str) {
     let status = home.agentctl(&["status", id, "--json"]).ok().json();
-    assert!(status["pid"].is_null(), "{what} is no carrier: {status:#}");
+    assert!(status["pid"].is_null(), "{what} is no owner: {status:#}");
     assert_eq!(status["processes"].as_array().map(Vec::len), Some(0), "{what}: {status:#}");
     assert_ne!(status["status"], "running", "{what}: {status:#}");
     for way in [&["stop", id][..], &["stop", id, "--force"]] {
@@ -129,7 +129,7 @@ fn a_forged_note_does_not_end_agentctl() {
     let home = home();
     let mut daemon = Background::spawn(&home, home.agentctl_command(&["daemon", "run"]));
     let socket = home.agentctl_home().join("daemon.lock");
-    until(PATIENCE, "the daemon to run", || socket.exists().then_some(()));
+    until(TIMEOUT, "the daemon to run", || socket.exists().then_some(()));
     let id = claude_noting(&home, daemon.pid());
     for way in [&["stop", &id][..], &["stop", &id, "--force"]] {
         let _ = home.agentctl(way);
@@ -168,5 +168,5 @@ fn the_agent_that_its_note_names_is_still_ended() {
     let status = home.agentctl(&["status", &id, "--json"]).ok().json();
     assert_eq!(status["pid"], claude.pid(), "{status:#}");
     let _ = home.agentctl(&["stop", &id]).ok();
-    until(PATIENCE, "its end", || (!claude.lives()).then_some(()));
+    until(TIMEOUT, "its end", || (!claude.lives()).then_some(()));
 }

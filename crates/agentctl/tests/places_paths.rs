@@ -104,7 +104,7 @@ fn document() -> String {
         "# Who opens which path\n\n\
          Made from the source by `crates/agentctl/tests/places_paths.rs`; `AGENTCTL_UPDATE_DOCS=1` with that test writes\n\
          it anew. Paths are opened by the crate `files` alone; `clippy.toml` forbids the rest. What an adapter reads, it\n\
-         reads on a thread that its source's patience bounds (`fleet/src/read/survey/sources.rs`); paths of sessions that are looked at\n\
+         reads on a thread that its source's timeout bounds (`fleet/src/read/survey/sources.rs`); paths of sessions that are looked at\n\
          elsewhere (their working folders) are looked at through `within`.\n\n\
          ## The doors\n\n| door | what it makes sure of |\n|---|---|\n",
     );

@@ -8,12 +8,12 @@ mod node_agent;
 use std::time::{Duration, Instant};
 
 use agentctl_testkit::{NodeAgent, Pty, Signal, until_seen};
-use node_agent::{PATIENCE, Scene, words};
+use node_agent::{Scene, TIMEOUT, words};
 use serde_json::Value;
 
 /// The row of the only session with this prompt, once it looks like this.
 fn row_of(scene: &Scene, prompt: &str, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
-    until_seen(PATIENCE, what, || {
+    until_seen(TIMEOUT, what, || {
         let list = scene.list();
         let says = |row: &&Value| row["prompt"].as_str().map(str::trim) == Some(prompt);
         let rows: Vec<&Value> = list["sessions"].as_array().unwrap().iter().filter(says).collect();
@@ -30,9 +30,9 @@ fn a_finished_and_a_failed_run() {
     let (odd, plain) = (scene.home.work_dir("odd dir. ünï/My Project.v2"), scene.home.work_dir("plain"));
     let prompt = "[[bash:echo hi]] [[text:All is well.]]";
     let mut run = scene.agent.nameless(&scene.home, &odd, prompt);
-    assert!(run.wait(PATIENCE).success(), "{} {}", run.stdout(), run.stderr());
+    assert!(run.wait(TIMEOUT).success(), "{} {}", run.stdout(), run.stderr());
     let mut refused = scene.agent.nameless(&scene.home, &plain, "[[err:400|scripted]]");
-    assert!(!refused.wait(PATIENCE).success(), "{}", refused.stdout());
+    assert!(!refused.wait(TIMEOUT).success(), "{}", refused.stdout());
 
     let row = row_of(&scene, prompt, "the finished one", |_| true);
     assert_eq!(words(&row), ("stopped", Some("completed")), "{row:#}");
@@ -76,8 +76,8 @@ fn one_at_work_is_its_directorys_and_two_are_nobodys_until_they_die() {
     // One process may have owned either session, so the other is in doubt until both are gone.
     in_tool.signal(Signal::KILL);
     in_stream.signal(Signal::KILL);
-    in_tool.wait(PATIENCE);
-    in_stream.wait(PATIENCE);
+    in_tool.wait(TIMEOUT);
+    in_stream.wait(TIMEOUT);
     for prompt in [tool, stream] {
         let row = row_of(&scene, prompt, "the end of a killed one", |row| row["status"] == "stopped");
         assert_eq!(words(&row), ("stopped", Some("died")), "{row:#}");
@@ -85,7 +85,7 @@ fn one_at_work_is_its_directorys_and_two_are_nobodys_until_they_die() {
 
     let id = second["id"].as_str().unwrap();
     let mut again = scene.agent.resumed(&scene.home, &cwd, id, "[[text:Back again.]] go on");
-    assert!(again.wait(PATIENCE).success(), "{} {}", again.stdout(), again.stderr());
+    assert!(again.wait(TIMEOUT).success(), "{} {}", again.stdout(), again.stderr());
     let row = row_of(&scene, stream, "the one that was taken up", |_| true);
     assert_eq!(words(&row), ("stopped", Some("completed")), "{row:#}");
     assert_eq!((&row["id"], &row["lastMessage"]), (&second["id"], &"Back again.".into()), "{row:#}");
@@ -96,7 +96,7 @@ fn one_at_work_is_its_directorys_and_two_are_nobodys_until_they_die() {
 /// taken for a part of it.
 fn enter(terminal: &mut Pty, line: &str) {
     let mut typed: Option<Instant> = None;
-    until_seen(PATIENCE, "the line in the terminal", || {
+    until_seen(TIMEOUT, "the line in the terminal", || {
         let screen = terminal.screen_text();
         if screen.contains(line) {
             return Ok(());

@@ -13,7 +13,7 @@ use agentctl_testkit::{
 };
 use serde_json::{Value, json};
 
-const PATIENCE: Duration = Duration::from_mins(3);
+const TIMEOUT: Duration = Duration::from_mins(3);
 const APART: [&str; 3] = ["-pf", "--mount-proc", "--kill-child"];
 
 struct Case {
@@ -157,7 +157,7 @@ impl Scene {
     }
 
     fn wait_running(&self, run: &Background) -> Value {
-        until_seen(PATIENCE, "the agent at work", || {
+        until_seen(TIMEOUT, "the agent at work", || {
             let rows = self.list(false, false);
             match rows.as_slice() {
                 // Records of the turn exist too: what only its process knows cannot be seen from elsewhere.
@@ -185,7 +185,7 @@ impl Elder {
         let mut command = home.command("unshare");
         command.args(APART).args(["sh", "-c", script]);
         let first = Background::spawn(home, command);
-        let within = until_seen(PATIENCE, "the first process of the namespace", || {
+        let within = until_seen(TIMEOUT, "the first process of the namespace", || {
             let children = format!("/proc/{0}/task/{0}/children", first.pid());
             let child = std::fs::read_to_string(children).unwrap_or_default().trim().to_owned();
             let name = std::fs::read_to_string(format!("/proc/{child}/comm")).unwrap_or_default();
@@ -235,8 +235,8 @@ fn the_hosts(case: Case) {
     // What is visible is judged as before, including its end.
     scene.home.signal(u32::try_from(row["pid"].as_u64().unwrap()).unwrap(), Signal::KILL);
     run.signal(Signal::KILL);
-    run.wait(PATIENCE);
-    let rows = until_seen(PATIENCE, "its end", || {
+    run.wait(TIMEOUT);
+    let rows = until_seen(TIMEOUT, "its end", || {
         let rows = scene.list(false, false);
         if rows[0]["status"] == "stopped" { Ok(rows) } else { Err(format!("{rows:#?}")) }
     });
@@ -365,7 +365,7 @@ fn an_exit_that_our_runner_saw_counts_in_every_namespace() {
     let mut launch = scene.home.agentctl_command(&launch);
     launch.current_dir(&cwd);
     let _ = scene.home.run(launch).ok();
-    let row = until_seen(PATIENCE, "the agent at work", || {
+    let row = until_seen(TIMEOUT, "the agent at work", || {
         let rows = scene.list(false, false);
         match rows.as_slice() {
             [row] if row["status"] == "running" && row["pid"].is_number() => Ok(row.clone()),
@@ -375,7 +375,7 @@ fn an_exit_that_our_runner_saw_counts_in_every_namespace() {
     let inside = elder.list(&scene, false);
     assert_eq!(inside[0]["status"], "unknown", "its runner lives, and it may too: {inside:#?}");
     scene.home.signal(u32::try_from(row["pid"].as_u64().unwrap()).unwrap(), Signal::KILL);
-    let inside = until_seen(PATIENCE, "its end", || {
+    let inside = until_seen(TIMEOUT, "its end", || {
         let inside = elder.list(&scene, false);
         if inside[0]["status"] == "stopped" { Ok(inside) } else { Err(format!("{inside:#?}")) }
     });

@@ -11,7 +11,7 @@ use agentctl_testkit::agents::opencode::MODEL;
 use agentctl_testkit::{FakeModel, OpenCode, Signal, TestHome, skip, until, until_seen};
 use serde_json::{Value, json};
 
-const PATIENCE: Duration = Duration::from_mins(3);
+const TIMEOUT: Duration = Duration::from_mins(3);
 
 fn settled() -> TestHome {
     TestHome::with_agentctl(env!("CARGO_BIN_EXE_agentctl"))
@@ -27,7 +27,7 @@ fn sessions(home: &TestHome) -> Vec<Value> {
 
 /// Waits until some session fits; checks that `status` reports the same as the list (N7).
 fn wait_for(home: &TestHome, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
-    let seen = until_seen(PATIENCE, what, || {
+    let seen = until_seen(TIMEOUT, what, || {
         let all = sessions(home);
         all.iter().find(|session| fits(session)).cloned().ok_or_else(|| format!("{all:#?}"))
     });
@@ -73,12 +73,12 @@ fn headless_runs_are_seen_from_their_first_row_to_their_end() {
     let id = running["id"].as_str().expect("an id").to_owned();
 
     first.signal(Signal::KILL);
-    first.wait(PATIENCE);
+    first.wait(TIMEOUT);
     let died = wait_for(&home, "its death", |session| is(session, "stopped", &json!("died")));
     assert_eq!((died["id"].as_str(), &died["pid"]), (Some(id.as_str()), &Value::Null));
 
     let mut refused = opencode.run(&home, &cwd, "[[err:401|no such key]]", &[]);
-    refused.wait(PATIENCE);
+    refused.wait(TIMEOUT);
     let failed = wait_for(&home, "the failure", |session| is(session, "stopped", &json!("failed")));
     assert!(failed["statusDetail"].as_str().is_some_and(|words| words.contains("no such key")), "{failed:#}");
     let other = failed["id"].as_str().expect("an id").to_owned();
@@ -95,7 +95,7 @@ fn headless_runs_are_seen_from_their_first_row_to_their_end() {
     }
     model.wait_turn("[[hang:a]]", 0);
     model.open("a");
-    resumed.wait(PATIENCE);
+    resumed.wait(TIMEOUT);
     let done = wait_for(&home, "the resumed turn's end", |session| {
         session["id"] == id.as_str() && session["status"] == "stopped"
     });
@@ -213,7 +213,7 @@ fn version_1_1_with_its_wrapper_and_its_tree_of_files() {
     );
 
     wrapper.signal(Signal::KILL);
-    wrapper.wait(PATIENCE);
+    wrapper.wait(TIMEOUT);
     let orphan =
         wait_for(&home, "the orphan", |session| session["processes"].as_array().map(Vec::len) == Some(1));
     assert_eq!((&orphan["status"], orphan["pid"].as_u64()), (&json!("running"), Some(native)));
@@ -222,7 +222,7 @@ fn version_1_1_with_its_wrapper_and_its_tree_of_files() {
 
     let id = died["id"].as_str().expect("an id");
     let mut again = opencode.run(&home, &cwd, "[[usage:7,3,2,1]] [[text:resumed well]]", &["--session", id]);
-    again.wait(PATIENCE);
+    again.wait(TIMEOUT);
     let done =
         wait_for(&home, "the resumed turn's end", |session| is(session, "stopped", &json!("completed")));
     assert_eq!((done["id"].as_str(), done["lastMessage"].as_str()), (Some(id), Some("resumed well")));
@@ -233,5 +233,5 @@ fn version_1_1_with_its_wrapper_and_its_tree_of_files() {
 fn end(pid: u64) {
     let pid = rustix::process::Pid::from_raw(i32::try_from(pid).expect("a pid")).expect("a pid");
     rustix::process::kill_process(pid, Signal::KILL).expect("send a signal");
-    until(PATIENCE, "its end", || rustix::process::test_kill_process(pid).is_err().then_some(()));
+    until(TIMEOUT, "its end", || rustix::process::test_kill_process(pid).is_err().then_some(()));
 }

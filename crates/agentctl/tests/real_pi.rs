@@ -8,7 +8,7 @@ use std::time::Duration;
 use agentctl_testkit::{Background, FakeModel, Pi, Pty, Signal, TestHome, new_uuid, skip, until_seen};
 use serde_json::Value;
 
-const PATIENCE: Duration = Duration::from_mins(2);
+const TIMEOUT: Duration = Duration::from_mins(2);
 
 /// A home with Pi in it, or the reason why there is none.
 macro_rules! home_with_pi {
@@ -35,7 +35,7 @@ fn row(home: &TestHome, flags: &[&str], id: &str) -> Option<Value> {
 
 /// Waits until the plain list of live sessions shows `id` with this status.
 fn wait_live(home: &TestHome, run: &Background, id: &str, status: &str) -> Value {
-    until_seen(PATIENCE, &format!("{id} {status}"), || match row(home, &[], id) {
+    until_seen(TIMEOUT, &format!("{id} {status}"), || match row(home, &[], id) {
         Some(row) if row["status"] == status => Ok(row),
         other => Err(format!("{other:#?}\nstdout: {}\nstderr: {}", run.stdout(), run.stderr())),
     })
@@ -43,7 +43,7 @@ fn wait_live(home: &TestHome, run: &Background, id: &str, status: &str) -> Value
 
 /// Waits until the list names the running tool.
 fn wait_in_tool(home: &TestHome, id: &str) {
-    until_seen(PATIENCE, "the tool at work", || match row(home, &[], id) {
+    until_seen(TIMEOUT, "the tool at work", || match row(home, &[], id) {
         Some(row) if row["statusDetail"] == "bash: sleep 1234" && row["status"] == "running" => Ok(()),
         other => Err(format!("{other:#?}")),
     });
@@ -82,7 +82,7 @@ fn killed_in_a_tool_resumed_and_failed() {
     assert_eq!(live["model"], "fake/fake-1");
     wait_in_tool(&home, &id);
     run.signal(Signal::KILL);
-    run.wait(PATIENCE);
+    run.wait(TIMEOUT);
     let dead = stopped(&home, &id);
     assert_eq!((dead["outcome"].as_str(), dead["pid"].as_u64()), (Some("died"), None), "its tool lives on");
     let tokens = &dead["tokens"];
@@ -90,7 +90,7 @@ fn killed_in_a_tool_resumed_and_failed() {
 
     let resume = ["--session-id", id.as_str()];
     let mut run = pi.headless(&home, &cwd, "[[usage:7,3,2,0]] [[text:resumed fine]]", &resume);
-    assert!(run.wait(PATIENCE).success(), "{}", run.stderr());
+    assert!(run.wait(TIMEOUT).success(), "{}", run.stderr());
     let done = stopped(&home, &id);
     assert_eq!(
         (done["outcome"].as_str(), done["lastMessage"].as_str()),
@@ -101,7 +101,7 @@ fn killed_in_a_tool_resumed_and_failed() {
     assert_eq!(agent_texts(&home, &id).last().unwrap(), "resumed fine");
 
     let mut run = pi.headless(&home, &cwd, "[[err:401|no such key]]", &resume);
-    run.wait(PATIENCE);
+    run.wait(TIMEOUT);
     let failed = stopped(&home, &id);
     assert_eq!(failed["outcome"], "failed");
     assert!(failed["statusDetail"].as_str().unwrap().contains("no such key"), "{failed:#?}");
@@ -127,7 +127,7 @@ fn two_in_one_directory_and_a_wrapper_that_dies() {
 
     let run = pi.headless(&home, &cwd, "[[bash:sleep 1234]]", &["--session-id", &in_tool]);
     wait_live(&home, &run, &in_tool, "running");
-    let both = until_seen(PATIENCE, "both told apart by the tool", || {
+    let both = until_seen(TIMEOUT, "both told apart by the tool", || {
         let both = [row(&home, &[], &in_tool), row(&home, &[], &silent)].map(Option::unwrap_or_default);
         if both.iter().all(|row| row["status"] == "running") { Ok(both) } else { Err(format!("{both:#?}")) }
     });
@@ -135,10 +135,10 @@ fn two_in_one_directory_and_a_wrapper_that_dies() {
     assert_eq!(both[1]["pid"], alone["pid"]);
 
     wrapper.signal(Signal::KILL);
-    wrapper.wait(PATIENCE);
+    wrapper.wait(TIMEOUT);
     assert_eq!(row(&home, &[], &silent).unwrap()["status"], "running", "the agent lives without its wrapper");
     model.open("late");
-    let ended = until_seen(PATIENCE, "the end of the silent one", || {
+    let ended = until_seen(TIMEOUT, "the end of the silent one", || {
         let row = row(&home, &["--all"], &silent).unwrap();
         if row["status"] == "stopped" { Ok(row) } else { Err(format!("{row:#?}")) }
     });
@@ -159,7 +159,7 @@ fn an_interactive_run_is_idle_between_its_turns() {
         terminal.send(prompt);
         terminal.wait_for(prompt);
         terminal.send("\r");
-        until_seen(PATIENCE, status, || match row(&home, &[], &id) {
+        until_seen(TIMEOUT, status, || match row(&home, &[], &id) {
             Some(row) if row["status"] == status => Ok(row),
             other => Err(format!("{other:#?}\n{}", terminal.screen_text())),
         })
@@ -205,10 +205,10 @@ fn the_last_version_under_the_old_name_is_read_too() {
     // not the one that Pi would have chosen.
     wait_in_tool(&home, &id);
     run.signal(Signal::KILL);
-    run.wait(PATIENCE);
+    run.wait(TIMEOUT);
     assert_eq!(stopped(&home, &id)["outcome"], "died");
     let mut run = pi.headless(&home, &cwd, "[[text:old but well]]", &arguments);
-    assert!(run.wait(PATIENCE).success(), "{}", run.stderr());
+    assert!(run.wait(TIMEOUT).success(), "{}", run.stderr());
     let done = stopped(&home, &id);
     assert_eq!(
         (done["outcome"].as_str(), done["lastMessage"].as_str()),

@@ -39,7 +39,7 @@ fn a_window_does_not_hide_a_silent_run() {
     let Some(scene) = scene() else { return };
     let launched = scene.launch("[[hang]] silent", &[]).ok().json();
     let id = launched["id"].as_str().unwrap();
-    until_seen(steer::PATIENCE, "two seconds of silence", || {
+    until_seen(steer::TIMEOUT, "two seconds of silence", || {
         let list = scene.agentctl(&["list", "--json"]).ok().json();
         let time = |value: &Value| value.as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
         let silent = time(&list["asOf"]).duration_since(time(&list["sessions"][0]["updatedAt"]));
@@ -204,7 +204,7 @@ fn a_terminal_is_ended_and_one_that_listens_is_asked() {
         terminal.wait_for(&words);
         terminal.send("\r");
         scene.model.wait_turn(&words, 0);
-        let row = until_seen(steer::PATIENCE, "the turn", || {
+        let row = until_seen(steer::TIMEOUT, "the turn", || {
             let list = scene.agentctl(&["list", "--json"]).ok().json();
             let row = list["sessions"][0].clone();
             if row["status"] == "running" { Ok(row) } else { Err(format!("{list:#}")) }

@@ -100,7 +100,7 @@ fn a_killed_launch_is_not_given_to_a_bystander() {
         let (id, pid) = (launched["id"].as_str().unwrap(), launched["pid"].as_u64().unwrap());
         scene.home.signal(u32::try_from(pid).unwrap(), signal);
         let outcome = if signal == Signal::KILL { "died" } else { "interrupted" };
-        let after = until_seen(steer::PATIENCE, "its end", || {
+        let after = until_seen(steer::TIMEOUT, "its end", || {
             let now = scene.status(id);
             // Between its end and the record of its runner the outcome is unknown.
             let is_open = now["status"] == "unknown" || (now["status"] == "running" && now["pid"] == pid);
@@ -177,7 +177,7 @@ fn a_pi_that_takes_no_id_is_resumed_and_not_launched() {
     let Some(scene) = Scene::set("pi", |home, url| {
         let pi = Pi::settle_old(home, url)?;
         let mut run = pi.headless(home, &home.work_dir("project"), "[[text:first]] begun by hand", &[]);
-        assert!(run.wait(steer::PATIENCE).success(), "{}", run.stderr());
+        assert!(run.wait(steer::TIMEOUT).success(), "{}", run.stderr());
         Ok(())
     }) else {
         return;

@@ -12,7 +12,7 @@ use axum::body::Bytes;
 use jiff::Timestamp;
 use tokio::sync::watch;
 
-use crate::fuses::{Fuses, Hands};
+use crate::fuses::{Fuses, SessionStopper};
 use crate::home::{DaemonLock, Home};
 use crate::run::log::Log;
 use crate::serve::body_budget::BodyBudget;
@@ -21,7 +21,7 @@ use crate::serve::single_flight::SingleFlight;
 use crate::serve::token::Token;
 use crate::settings::Settings;
 use crate::tell::commands::Commands;
-use crate::tell::events::{EventMessage, Hub, Posted};
+use crate::tell::events::{EventMessage, Hub, PublishedEvent};
 use crate::tell::metrics::Metrics;
 use crate::tell::notices::Notices;
 use crate::tell::webhooks::Outbox;
@@ -59,7 +59,7 @@ pub(crate) struct Shared {
     /// nothing is there.
     pub(crate) has_surveyed: watch::Sender<bool>,
     pub(crate) fuses: Fuses,
-    pub(crate) hands: Arc<dyn Hands>,
+    pub(crate) session_stopper: Arc<dyn SessionStopper>,
     pub(crate) outbox: Outbox,
     pub(crate) commands: Commands,
     pub(crate) notices: Notices,
@@ -83,7 +83,7 @@ impl Shared {
     }
 
     /// Passes a posted event to everything that acts on events.
-    pub(crate) fn on_event(&self, posted: &Posted) {
+    pub(crate) fn on_event(&self, posted: &PublishedEvent) {
         let event = &posted.message.event;
         self.metrics.on_event(&posted.message);
         if event.kind.is_of_session() {
@@ -99,7 +99,7 @@ impl Shared {
     }
 
     /// Puts the webhook of an event into the outbox, and returns why that failed.
-    fn put_webhook(&self, posted: &Posted) -> Option<io::Error> {
+    fn put_webhook(&self, posted: &PublishedEvent) -> Option<io::Error> {
         let EventMessage { cursor, at, event, .. } = &posted.message;
         let order = event.session_id.as_deref().unwrap_or(event.kind.as_str());
         let body = body(event, *at, false);
@@ -118,7 +118,7 @@ impl Shared {
     /// The launch whose own end this event is. A session that was launched may have been continued by hand
     /// later: then its owners are younger than the end of the launch, and this event is not the launch's end.
     /// In a gateway, where no runner works, one launch may see many ends, and each has its own id.
-    fn launch_that_ended<'p>(&self, posted: &'p Posted) -> Option<(&'p str, LaunchFolder)> {
+    fn launch_that_ended<'p>(&self, posted: &'p PublishedEvent) -> Option<(&'p str, LaunchFolder)> {
         let event = &posted.message.event;
         let session = event.session.as_deref().filter(|_| event.kind == EventKind::SessionStopped)?;
         let launch = session.launch.as_ref()?;

@@ -84,7 +84,7 @@ impl Caller {
 
 /// One session, with the coverage of the sources in which it was looked up.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct FoundWhole {
+pub struct SessionLookup {
     pub found: Surveyed,
     pub sources: Vec<SourceReport>,
 }

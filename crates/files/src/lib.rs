@@ -17,17 +17,17 @@ pub mod own;
 pub mod scratch;
 pub mod watch;
 
-mod looker;
+mod helper_process;
 mod mounts;
 mod outside;
-mod patience;
+mod path_question;
 
-pub use looker::{LOOKER, answer};
+pub use helper_process::{HELPER_ARGUMENT, run_helper};
 pub use outside::{
     Entries, copy_small, entries, open_folder, open_regular, read_beginning, read_small, read_text,
     real_path, write_anew,
 };
-pub use patience::{
-    IS_FOLDER, Question, REAL_PATH, Silent, is_folder_within, leave, look_by_another_process,
-    real_path_within, within,
+pub use path_question::{
+    IS_FOLDER, NoAnswer, Question, REAL_PATH, end_helpers, is_folder_within, real_path_within,
+    use_helper_process, within,
 };

@@ -23,7 +23,7 @@ pub use act::launch::{LaunchError, Launching};
 pub use act::orphans::{Orphan, Reaped};
 pub use act::prune::Pruned;
 pub use act::steer::SpeakError;
-pub use act::stop::{NotStopped, Patience, StopError, Stopped};
+pub use act::stop::{NotStopped, StopError, StopOptions, Stopped};
 pub use keep::kernel_lock::KernelLock;
 pub use keep::locks::{LockError, Locks, ManualLock, session_holders};
 pub use keep::store::{Document, Store, StoreError};
@@ -31,7 +31,7 @@ pub use read::explain::Explanation;
 pub use read::find::{FindError, Purpose, Selector};
 pub use read::groups::{Group, Groups, Slot};
 pub use read::known_agents::{AdapterEntry, known_agents};
-pub use read::list::{ListAnswer, Listing, Narrowing, Sort, StatusWord, sort};
+pub use read::list::{ListAnswer, ListFilter, Listing, Sort, StatusFilter, sort};
 pub use read::offers::{Offer, gone_folder};
 pub use read::prices::{Price, Prices};
 pub use read::query::{Query, Since, Wanted};
@@ -39,7 +39,7 @@ pub use read::survey::feeds::SourceLine;
 use read::survey::peers::guarded;
 pub use worktree::root::worktree_root;
 
-/// The questions that a child process of this program answers when it [reads for us](agentctl_files::answer).
+/// The questions that a child process of this program answers when it [reads for us](agentctl_files::run_helper).
 pub static QUESTIONS: [&agentctl_files::Question; 6] = [
     &agentctl_files::REAL_PATH,
     &agentctl_files::IS_FOLDER,

@@ -60,7 +60,7 @@ fn one_session(_: &Scope<'_>) -> Harvest {
 fn found(id: &str) -> Found {
     Found {
         id: id.into(),
-        slot: None,
+        variant: None,
         place: "/nowhere".into(),
         stamp: None,
         facts: Facts {
@@ -83,10 +83,10 @@ fn fleet(bad: fn(&Scope<'_>) -> Harvest) -> Fleet {
     fleet_with(bad, PATIENT)
 }
 
-fn fleet_with(bad: fn(&Scope<'_>) -> Harvest, patience: Duration) -> Fleet {
+fn fleet_with(bad: fn(&Scope<'_>) -> Harvest, timeout: Duration) -> Fleet {
     let good: &'static Behaves = Box::leak(Box::new(Behaves { card: &GOOD, survey: one_session }));
     let bad: &'static Behaves = Box::leak(Box::new(Behaves { card: &BAD, survey: bad }));
-    let sources = vec![source(good, PATIENT), source(bad, patience)];
+    let sources = vec![source(good, PATIENT), source(bad, timeout)];
     Fleet::new(sources, Arc::new(Scripted::new()))
 }
 

@@ -382,7 +382,7 @@ fn what_a_live_session_needs_stays_in_the_inbox() {
         let now = minute(12) + Duration::from_hours(48);
         let marks = Marks::of(Store::at(scene.path().join("own")));
         let items = fleet.inbox(inbox::A_DAY, Vec::new(), &marks, now).items;
-        items.iter().map(|item| (item.kind.word(), item.session.id.clone())).collect::<Vec<_>>()
+        items.iter().map(|item| (item.kind.as_str(), item.session.id.clone())).collect::<Vec<_>>()
     };
     let live = format!("session_{LIVE}");
     let time = minute(12).as_millisecond();

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use agentctl_fleet::Store;
 use agentctl_fleet::keep::marks::Marks;
-use agentctl_fleet::worktree::{self, Made, Undone, WorktreeError};
+use agentctl_fleet::worktree::{self, Made, UndoResult, WorktreeError};
 
 /// Makes a worktree of a repository whose programs nobody has agreed to.
 fn create(repository: &Path, branch: &str, base: Option<&str>) -> Result<Made, WorktreeError> {
@@ -70,17 +70,17 @@ fn a_tree_is_made_beside_the_repository_and_undone_without_a_trace() {
     assert_eq!(made.path, repository.path.with_file_name("repo-try-x"));
     assert!(made.created_branch && made.path.join("README").exists());
     assert_eq!(repository.git_in(&made.path, &["branch", "--show-current"]), "try/x");
-    assert_eq!(worktree::remove_if_clean(&made).unwrap(), Undone::Removed);
+    assert_eq!(worktree::remove_if_clean(&made).unwrap(), UndoResult::Removed);
     assert!(!made.path.exists());
     assert_eq!((repository.branches(), repository.trees()), (vec!["main".to_owned()], 1));
-    assert_eq!(worktree::remove_if_clean(&made).unwrap(), Undone::Removed, "twice is no error");
+    assert_eq!(worktree::remove_if_clean(&made).unwrap(), UndoResult::Removed, "twice is no error");
 }
 
 #[test]
 fn what_somebody_has_worked_on_is_kept() {
     let repository = Repository::new();
     let kept = |made: &worktree::Made| {
-        assert!(matches!(worktree::remove_if_clean(made).unwrap(), Undone::Kept(_)));
+        assert!(matches!(worktree::remove_if_clean(made).unwrap(), UndoResult::Kept(_)));
         assert!(made.path.exists() && repository.branches().contains(&made.branch));
     };
     let made = create(&repository.path, "a", None).unwrap();
@@ -96,7 +96,7 @@ fn what_somebody_has_worked_on_is_kept() {
     let made = create(&repository.path, "d", None).unwrap();
     repository.commit(&made.path, "own-d");
     repository.git(&["worktree", "remove", made.path.to_str().unwrap()]);
-    assert!(matches!(worktree::remove_if_clean(&made).unwrap(), Undone::Kept(_)));
+    assert!(matches!(worktree::remove_if_clean(&made).unwrap(), UndoResult::Kept(_)));
     assert!(repository.branches().contains(&"d".to_owned()));
 }
 
@@ -108,7 +108,7 @@ fn a_branch_that_was_there_is_used_and_stays() {
     assert!(!made.created_branch);
     assert!(matches!(create(&repository.path, "old", None), Err(WorktreeError::BranchInUse { .. })));
     assert!(matches!(create(&repository.path, "main", None), Err(WorktreeError::BranchInUse { .. })));
-    assert_eq!(worktree::remove_if_clean(&made).unwrap(), Undone::Removed);
+    assert_eq!(worktree::remove_if_clean(&made).unwrap(), UndoResult::Removed);
     assert_eq!(repository.branches(), ["main", "old"]);
     assert!(matches!(create(&repository.path, "old", Some("main")), Err(WorktreeError::BranchExists(_))));
 }
@@ -127,7 +127,7 @@ fn a_base_is_where_the_branch_begins_and_a_remote_branch_is_followed() {
     let made = create(&repository.path, "theirs", None).unwrap();
     assert_eq!(made.commit, first);
     assert_eq!(repository.git(&["config", "branch.theirs.remote"]), "origin");
-    assert_eq!(worktree::remove_if_clean(&made).unwrap(), Undone::Removed);
+    assert_eq!(worktree::remove_if_clean(&made).unwrap(), UndoResult::Removed);
     assert!(!fs::read_to_string(repository.path.join(".git/config")).unwrap().contains("branch \"theirs\""));
 }
 
@@ -167,11 +167,11 @@ fn a_tree_that_was_never_filled_is_undone() {
     let made = create(&repository.path, "x", None).unwrap();
     repository.git(&["worktree", "remove", made.path.to_str().unwrap()]);
     repository.git(&["worktree", "add", "--no-checkout", made.path.to_str().unwrap(), "x"]);
-    assert_eq!(worktree::remove_if_clean(&made).unwrap(), Undone::Removed);
+    assert_eq!(worktree::remove_if_clean(&made).unwrap(), UndoResult::Removed);
     assert_eq!((repository.branches(), repository.trees()), (vec!["main".to_owned()], 1));
     // Another worktree now lies there.
     repository.git(&["worktree", "add", "-b", "other", made.path.to_str().unwrap()]);
-    assert!(matches!(worktree::remove_if_clean(&made).unwrap(), Undone::Kept(_)));
+    assert!(matches!(worktree::remove_if_clean(&made).unwrap(), UndoResult::Kept(_)));
     assert!(made.path.join("README").exists());
 }
 
@@ -183,7 +183,7 @@ fn a_sparse_repository_has_sparse_trees() {
     repository.git(&["sparse-checkout", "set", "--no-cone", "/README"]);
     let made = create(&repository.path, "x", None).unwrap();
     assert!(made.path.join("README").exists() && !made.path.join("out").exists());
-    assert_eq!(worktree::remove_if_clean(&made).unwrap(), Undone::Removed);
+    assert_eq!(worktree::remove_if_clean(&made).unwrap(), UndoResult::Removed);
 }
 
 #[cfg(unix)]

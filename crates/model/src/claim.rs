@@ -32,14 +32,14 @@ pub struct LiveReport {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Claim {
     pub id: String,
-    /// Distinguishes two sessions that share an id (see `SessionKey::slot`).
-    pub slot: Option<String>,
+    /// Distinguishes two sessions that share an id (see `SessionKey::variant`).
+    pub variant: Option<String>,
     pub owner: Owner,
     pub tie: Tie,
     /// The role of the process in the session: "agent", "wrapper" or "server".
     pub role: &'static str,
     pub command: String,
-    pub testimony: Option<LiveReport>,
+    pub live_report: Option<LiveReport>,
     /// What is known about a session that is not stored yet (an agent at its empty prompt).
     pub found: Option<Found>,
 }

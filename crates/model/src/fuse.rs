@@ -45,7 +45,8 @@ pub struct Fuse {
     pub adapter: Option<String>,
     pub config_root: Option<String>,
     /// What tells two sessions of one id apart, where an agent lets one stand twice.
-    pub slot: Option<String>,
+    #[serde(rename = "slot")]
+    pub variant: Option<String>,
     pub label: Option<String>,
     pub set_at: Timestamp,
     pub expires_at: Option<Timestamp>,
@@ -63,7 +64,7 @@ impl Fuse {
             adapter: self.adapter.clone()?,
             root: self.config_root.clone()?,
             id: self.session_id.clone()?,
-            slot: self.slot.clone(),
+            variant: self.variant.clone(),
         })
     }
 

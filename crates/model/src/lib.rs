@@ -36,7 +36,7 @@ pub use status::{
     Liveness, Outcome, Owner, Owners, RemoteState, Rule, Status, Turn, TurnState, Verdict, derive, prevailing,
 };
 pub use survey::{
-    Coverage, Ended, Harvest, OwnerIdentity, OwnerProcess, Registration, Remote, SourceReport, Survey,
+    Coverage, Ended, Harvest, OwnerIdentity, OwnerProcess, Registration, RemoteReport, SourceReport, Survey,
     Surveyed,
 };
 pub use transcript::{Entry, EntryKind, Role};

@@ -237,7 +237,7 @@ pub struct KernelView {
     /// The processes that the adapter recognised. All belong to this user, and none is agentctl.
     pub processes: Vec<Process>,
     /// Under which root each of them works, by pid.
-    pub standings: HashMap<u32, RootMembership>,
+    pub root_memberships: HashMap<u32, RootMembership>,
     /// Children and grandchildren of those processes: tool processes have the agents' marks in their environment.
     pub offspring: Vec<Process>,
     pub locks: Observed<Vec<HeldLock>>,
@@ -257,7 +257,7 @@ pub struct Launched {
 impl KernelView {
     /// Whether this process works under the root in question, as far as the kernel shows.
     pub fn is_ours(&self, process: &Process) -> bool {
-        self.standings.get(&process.pid()) == Some(&RootMembership::Ours)
+        self.root_memberships.get(&process.pid()) == Some(&RootMembership::Ours)
     }
 
     /// The session for which agentctl started this process, if it did.

@@ -19,7 +19,8 @@ pub struct SessionKey {
     pub root: String,
     pub id: String,
     /// Distinguishes two sessions with the same id, for agents that allow this (Pi: one per directory).
-    pub slot: Option<String>,
+    #[serde(rename = "slot")]
+    pub variant: Option<String>,
 }
 
 /// Tokens of one session. A part the agent does not report is `None`.
@@ -170,7 +171,7 @@ pub struct Stamp {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Found {
     pub id: String,
-    pub slot: Option<String>,
+    pub variant: Option<String>,
     /// The file or database that contains it: `peek` reads it and `explain` names it.
     pub place: PathBuf,
     /// The state of `place` when it was read, for agents that have one file per session.

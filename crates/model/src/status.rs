@@ -187,7 +187,7 @@ pub enum Liveness {
     /// No process owns it; the process table was read after the records.
     Gone { looked_at: Timestamp },
     /// A gateway reports its state.
-    Remote { word: RemoteState, evidence: Evidence },
+    Remote { state: RemoteState, evidence: Evidence },
     /// The process table could not be read, several processes match, or the platform does not show what is needed. This is
     /// not the same as gone.
     Unobservable { why: String, looked_at: Timestamp },
@@ -311,8 +311,8 @@ pub fn derive(
             (S::Stopped, when_gone, R::ExitNotWrittenYet)
         }
         (Liveness::Gone { .. }, _) => (S::Stopped, when_gone, R::NobodyCarriesIt),
-        (Liveness::Remote { word: RemoteState::Ended, .. }, _) => (S::Stopped, when_gone, R::GatewayEnded),
-        (Liveness::Remote { word: RemoteState::Unsaid, .. }, _) => (S::Unknown, None, R::GatewayDoesNotSay),
+        (Liveness::Remote { state: RemoteState::Ended, .. }, _) => (S::Stopped, when_gone, R::GatewayEnded),
+        (Liveness::Remote { state: RemoteState::Unsaid, .. }, _) => (S::Unknown, None, R::GatewayDoesNotSay),
         (Liveness::Alive(owners), _) if not_theirs(turn, owners) => match state {
             _ if owners.end_with_the_turn() => (S::Running, None, R::HeadlessRunNotEnded),
             Some(open) if open.is_open() => (S::Idle, when_gone, R::TurnOlderThanItsOwners),
@@ -320,8 +320,8 @@ pub fn derive(
             _ => (S::Idle, when_gone, R::TurnEnded),
         },
         (_, Some(T::Approval | T::Question)) => (S::Waiting, None, R::WaitsForPerson),
-        (Liveness::Remote { word: RemoteState::Running, .. }, _) => (S::Running, None, R::GatewayRunning),
-        (Liveness::Remote { word: RemoteState::Ready, .. }, _) => (S::Idle, when_gone, R::GatewayReady),
+        (Liveness::Remote { state: RemoteState::Running, .. }, _) => (S::Running, None, R::GatewayRunning),
+        (Liveness::Remote { state: RemoteState::Ready, .. }, _) => (S::Idle, when_gone, R::GatewayReady),
         (Liveness::Alive(owners), None | Some(T::NotBegun)) if owners.end_with_the_turn() => {
             (S::Running, None, R::HeadlessRunNotEnded)
         }

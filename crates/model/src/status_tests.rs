@@ -27,8 +27,8 @@ fn alive(headless: bool) -> Liveness {
     Liveness::Alive(Owners { first: owner(headless), rest: vec![] })
 }
 
-fn remote(word: RemoteState) -> Liveness {
-    Liveness::Remote { word, evidence: Evidence::said(Witness::Gateway, "hasActiveRun", None) }
+fn remote(state: RemoteState) -> Liveness {
+    Liveness::Remote { state, evidence: Evidence::said(Witness::Gateway, "hasActiveRun", None) }
 }
 
 fn gone() -> Liveness {

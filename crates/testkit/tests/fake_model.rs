@@ -8,13 +8,13 @@ use std::time::Duration;
 use agentctl_testkit::{FakeModel, Reply};
 use serde_json::{Value, json};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Sends one request and reads until the server closes; the second value tells whether the body ended as it should.
 fn post(url: &str, path: &str, body: &Value) -> (String, bool) {
     let address = url.strip_prefix("http://").expect("an http address");
     let mut stream = TcpStream::connect(address).expect("connect");
-    stream.set_read_timeout(Some(PATIENCE)).expect("set a deadline");
+    stream.set_read_timeout(Some(TIMEOUT)).expect("set a deadline");
     let body = body.to_string();
     let head = format!(
         "POST {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
@@ -75,7 +75,7 @@ fn a_hanging_stream_ends_only_when_its_gate_opens() {
     model.open("another door");
     assert!(receive.try_recv().is_err(), "the stream ended although its gate is shut");
     model.open("door");
-    let (answer, is_whole) = receive.recv_timeout(PATIENCE).expect("the end of the stream");
+    let (answer, is_whole) = receive.recv_timeout(TIMEOUT).expect("the end of the stream");
     assert!(is_whole && answer.contains("released"), "{answer}");
 }
 
@@ -87,7 +87,7 @@ fn dropping_the_server_cuts_hanging_streams() {
     std::thread::spawn(move || send.send(post(&url, "/v1/messages", &prompt("[[hang]]"))));
     model.wait_turn("hang", 0);
     drop(model);
-    let (_, is_whole) = receive.recv_timeout(PATIENCE).expect("the end of the stream");
+    let (_, is_whole) = receive.recv_timeout(TIMEOUT).expect("the end of the stream");
     assert!(!is_whole);
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use agentctl_testkit::{Claude, FakeModel, Pty, Signal, TestHome, new_uuid, skip, until_seen};
 use serde_json::Value;
 
-const PATIENCE: Duration = Duration::from_mins(2);
+const TIMEOUT: Duration = Duration::from_mins(2);
 
 fn last_line(stdout: &str) -> Value {
     let line = stdout.lines().last().unwrap_or_default();
@@ -14,7 +14,7 @@ fn last_line(stdout: &str) -> Value {
 }
 
 fn wait_status(home: &TestHome, terminal: &Pty, wanted: &str) -> Value {
-    until_seen(PATIENCE, &format!("status {wanted}"), || match Claude::registry(home, terminal.pid()) {
+    until_seen(TIMEOUT, &format!("status {wanted}"), || match Claude::registry(home, terminal.pid()) {
         Some(entry) if entry["status"] == wanted => Ok(entry),
         other => Err(format!("{other:?}\n{}", terminal.screen_text())),
     })
@@ -32,7 +32,7 @@ fn a_headless_run_executes_its_script() {
     let id = new_uuid();
     let prompt = "[[bash:echo hi > made-by-tool; echo hi]] [[usage:7,3,2,1]] [[text:done]]";
     let mut run = claude.headless(&home, &cwd, &id, prompt, &["--permission-mode", "bypassPermissions"]);
-    let status = run.wait(PATIENCE);
+    let status = run.wait(TIMEOUT);
     assert!(status.success(), "{status}: {} {}", run.stdout(), run.stderr());
     let result = last_line(&run.stdout());
     assert_eq!(
@@ -61,7 +61,7 @@ fn an_error_from_the_model_is_final() {
         Err(reason) => return skip(reason),
     };
     let mut run = claude.headless(&home, &home.work_dir("plain"), &new_uuid(), "[[err:500|scripted]]", &[]);
-    assert_eq!(run.wait(PATIENCE).code(), Some(1), "{}", run.stdout());
+    assert_eq!(run.wait(TIMEOUT).code(), Some(1), "{}", run.stdout());
     assert_eq!(last_line(&run.stdout())["is_error"], true);
 }
 
@@ -103,7 +103,7 @@ fn a_hanging_run_goes_on_until_it_is_interrupted() {
     model.wait_turn("[[hang]]", 0);
     assert!(run.try_wait().is_none(), "it ended although the model is silent: {}", run.stdout());
     run.signal(Signal::INT);
-    run.wait(PATIENCE);
+    run.wait(TIMEOUT);
     assert_eq!(last_line(&run.stdout())["is_error"], true);
 }
 
@@ -118,6 +118,6 @@ fn a_cut_connection_ends_in_an_error() {
     // The agent would otherwise try again for minutes.
     home.set_env("CLAUDE_CODE_MAX_RETRIES", "1");
     let mut run = claude.headless(&home, &home.work_dir("plain"), &new_uuid(), "[[drop]]", &[]);
-    assert_eq!(run.wait(PATIENCE).code(), Some(1), "{}", run.stdout());
+    assert_eq!(run.wait(TIMEOUT).code(), Some(1), "{}", run.stdout());
     assert_eq!(last_line(&run.stdout())["is_error"], true);
 }

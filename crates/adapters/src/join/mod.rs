@@ -19,12 +19,12 @@ const ONLY_CANDIDATE: &str = "only candidate in this directory";
 pub fn claim(id: &str, process: &Process, tie: Tie, headless: bool, how: Evidence) -> Claim {
     Claim {
         id: id.to_owned(),
-        slot: None,
+        variant: None,
         owner: Owner { process: process.head.process, started_at: process.head.started_at, headless, how },
         tie,
         role: "agent",
         command: process.head.program().to_owned(),
-        testimony: None,
+        live_report: None,
         found: None,
     }
 }
@@ -83,7 +83,12 @@ fn registered(note: &Registration, process: &Process, how: Evidence) -> Claim {
     if let (Some(kernel), Some(noted)) = (claim.owner.started_at, noted) {
         claim.owner.started_at = Some(kernel.min(noted));
     }
-    Claim { slot: note.slot.clone(), testimony: note.testimony.clone(), found: note.found.clone(), ..claim }
+    Claim {
+        variant: note.variant.clone(),
+        live_report: note.live_report.clone(),
+        found: note.found.clone(),
+        ..claim
+    }
 }
 
 /// The contract's rule for agents that tie nothing to their process: exactly one unclaimed process in a directory and
@@ -118,8 +123,8 @@ pub fn only_candidates<'f>(
     for (processes, candidates) in by_cwd.values() {
         let pairs = fitting(processes, candidates, kernel);
         for (session, process, fit) in &pairs {
-            let rivals = pairs.iter().filter(|(other, carrier, _)| {
-                std::ptr::eq(*other, *session) || carrier.head.process == process.head.process
+            let rivals = pairs.iter().filter(|(other, owner, _)| {
+                std::ptr::eq(*other, *session) || owner.head.process == process.head.process
             });
             let (tie, why) = match (fit, rivals.count()) {
                 (ExitMatch::Fits, 1) => (Tie::OnlyCandidate, ONLY_CANDIDATE.to_owned()),
@@ -134,7 +139,7 @@ pub fn only_candidates<'f>(
                 }
             };
             let mut claim = claim(&session.id, process, tie, headless(process), alive(process, kernel, &why));
-            claim.slot.clone_from(&session.slot);
+            claim.variant.clone_from(&session.variant);
             claims.push(claim);
         }
     }
@@ -178,7 +183,7 @@ pub fn subagents(harvest: &Harvest, claims: &[Claim]) -> Vec<Claim> {
         .flat_map(|(found, parents)| {
             parents.map(|parent| Claim {
                 id: found.id.clone(),
-                testimony: None,
+                live_report: None,
                 found: None,
                 owner: Owner { headless: false, ..parent.owner.clone() },
                 ..parent.clone()
@@ -204,7 +209,7 @@ pub(crate) fn add_pending(claims: &mut [Claim], harvest: &Harvest) {
             _ => continue,
         };
         let pending = Pending { kind, summary: turn.detail.clone(), since: turn.last, answerable: false };
-        let word = claim.testimony.get_or_insert_with(LiveReport::default);
+        let word = claim.live_report.get_or_insert_with(LiveReport::default);
         word.pending = vec![pending];
         word.since = turn.last;
     }

@@ -174,7 +174,7 @@ pub fn claim_wrappers(claims: &mut Vec<Claim>, wrappers: &[Wrapper<'_>], kernel:
         for claim in claims.iter().filter(|claim| claim.owner.process == wrapper.inner) {
             let how = alive(wrapper.outer, kernel, "started the agent and waits for it");
             let mut outer = named_claim(&claim.id, wrapper.outer, claim.tie, claim.owner.headless, how);
-            outer.slot.clone_from(&claim.slot);
+            outer.variant.clone_from(&claim.variant);
             outer.role = "wrapper";
             more.push(outer);
         }

@@ -83,7 +83,7 @@ fn drop_older_copies(found: &mut Vec<Found>) {
     let mut older = HashSet::new();
     for (index, one) in found.iter().enumerate() {
         newest
-            .entry((&one.id, one.slot.as_deref()))
+            .entry((&one.id, one.variant.as_deref()))
             .and_modify(|known| {
                 let is_newer = found[*known].facts.updated_at < one.facts.updated_at;
                 older.insert(if is_newer { std::mem::replace(known, index) } else { index });
@@ -104,11 +104,11 @@ mod tests {
     use super::*;
     use agentctl_model::Facts;
 
-    fn found(id: &str, slot: Option<&str>, second: i64) -> Found {
+    fn found(id: &str, variant: Option<&str>, second: i64) -> Found {
         let updated_at = Timestamp::from_second(second).ok();
         Found {
             id: id.into(),
-            slot: slot.map(Into::into),
+            variant: variant.map(Into::into),
             place: format!("/{second}").into(),
             stamp: None,
             facts: Facts { updated_at, ..Facts::default() },
@@ -123,6 +123,6 @@ mod tests {
         all.extend([found("c", Some("x"), 1), found("c", Some("y"), 2)]);
         drop_older_copies(&mut all);
         let places: Vec<_> = all.iter().map(|one| one.place.to_str().unwrap().to_owned()).collect();
-        assert_eq!(places, ["/5", "/3", "/1", "/2"], "two slots of one id are two sessions");
+        assert_eq!(places, ["/5", "/3", "/1", "/2"], "two variants of one id are two sessions");
     }
 }

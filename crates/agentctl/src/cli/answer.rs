@@ -94,7 +94,7 @@ impl AnswerOptions {
         fleet.answer(&target, answer)?;
         let to = if shown.is_empty() { "" } else { " of" };
         let what: Vec<String> = std::iter::once(format!("accepted {noun}{to}")).chain(shown).collect();
-        let taken = fleet.taken(&target).answering(pending);
-        send::tell(&target, &what.join("\n"), self.json, &taken, out)
+        let receipt = fleet.receipt(&target).answering(pending);
+        send::tell(&target, &what.join("\n"), self.json, &receipt, out)
     }
 }

@@ -12,7 +12,7 @@ use clap::builder::NonEmptyStringValueParser;
 use clap_complete::engine::ArgValueCompleter;
 use serde_json::json;
 
-use super::target::Narrowed;
+use super::target::NarrowingArgs;
 use super::{complete, fuses};
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
@@ -68,7 +68,7 @@ struct On {
     #[command(flatten)]
     what: What,
     #[command(flatten)]
-    narrowed: Narrowed,
+    narrowed: NarrowingArgs,
 }
 
 #[derive(Debug, clap::Args)]

@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use super::complete;
 use super::coverage;
-use super::target::Narrowed;
+use super::target::NarrowingArgs;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -115,7 +115,7 @@ fn put_away(
     surroundings: &Surroundings,
     out: &mut Output,
 ) -> Result<Exit, Failure> {
-    let narrowed = Narrowed::by(args.adapter.first().cloned(), args.root.clone(), args.cwd.clone());
+    let narrowed = NarrowingArgs::by(args.adapter.first().cloned(), args.root.clone(), args.cwd.clone());
     let find =
         |id: &String| narrowed.find(id, Purpose::Act, fleet, surroundings, out).map(|(found, _)| found);
     let found = args.done.iter().map(find).collect::<Result<Vec<Surveyed>, Failure>>()?;
@@ -180,7 +180,7 @@ fn what(item: &InboxItem) -> Cell {
     let look = style::look(item.session.status, item.session.outcome);
     let word = match (item.kind, item.session.outcome) {
         (InboxKind::Failure, Some(outcome)) => outcome.as_str(),
-        (kind, _) => kind.word(),
+        (kind, _) => kind.as_str(),
     };
     let glyph = if item.kind == InboxKind::Failure { '✕' } else { look.glyph };
     Cell::new(format!("{glyph} {word}"), look.tone)

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use agentctl_fleet::{Fleet, Listing, Narrowing, Query, Sort, StatusWord, Wanted};
+use agentctl_fleet::{Fleet, ListFilter, Listing, Query, Sort, StatusFilter, Wanted};
 use agentctl_model::{Outcome, SourceReport, Status};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap_complete::engine::ArgValueCompleter;
@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::link::Link;
 use crate::output::Output;
 use crate::render::json;
-use crate::render::sessions::{Chosen, View, table};
+use crate::render::sessions::{ListColumn, View, table};
 use crate::render::template::Template;
 use crate::render::time::Since;
 use crate::surroundings::Surroundings;
@@ -54,7 +54,7 @@ pub(crate) struct Args {
     adapter: Vec<String>,
     /// Only this status (running, waiting, idle, stopped, unknown) or outcome (completed, failed, interrupted, died); repeatable
     #[arg(long, value_name = "WORD", value_parser = status_words(), hide_possible_values = true)]
-    status: Vec<StatusWord>,
+    status: Vec<StatusFilter>,
     /// Only sessions launched as this group
     #[arg(long, value_name = "GROUP", add = ArgValueCompleter::new(complete::groups))]
     group: Option<String>,
@@ -71,14 +71,14 @@ pub(crate) struct Args {
     #[arg(long)]
     usage: bool,
     /// Order of the rows
-    #[arg(long, value_name = "BY", value_parser = sorts(), default_value = Sort::default().word())]
+    #[arg(long, value_name = "BY", value_parser = sorts(), default_value = Sort::default().as_str())]
     sort: Sort,
     /// Only ids, one per line
     #[arg(short, long, conflicts_with_all = ["json", "watch"])]
     quiet: bool,
     /// Only these columns, in this order
     #[arg(long, value_name = "A,B,C", value_delimiter = ',', value_parser = columns(), conflicts_with_all = ["json", "quiet"])]
-    columns: Vec<Chosen>,
+    columns: Vec<ListColumn>,
     /// Each session as this template says; see below
     #[arg(long, visible_alias = "template", value_name = "TEMPLATE", value_parser = Template::parse, conflicts_with_all = ["json", "quiet", "columns", "watch", "tree"])]
     format: Option<Template>,
@@ -119,24 +119,24 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
 }
 
 /// The values of `--status`. Tables print "done", so it is accepted too.
-fn status_words() -> impl TypedValueParser<Value = StatusWord> {
+fn status_words() -> impl TypedValueParser<Value = StatusFilter> {
     let statuses = Status::ALL.map(|status| (status.as_str(), "status"));
     let outcomes = Outcome::ALL.map(|outcome| (outcome.as_str(), "how the last turn ended"));
     let words = statuses.into_iter().chain(outcomes).map(|(word, help)| PossibleValue::new(word).help(help));
     let done = PossibleValue::new("done").help("the same as completed");
-    PossibleValuesParser::new(words.chain(std::iter::once(done))).try_map(|word| StatusWord::parse(&word))
+    PossibleValuesParser::new(words.chain(std::iter::once(done))).try_map(|word| StatusFilter::parse(&word))
 }
 
 /// The values of `--columns`.
-fn columns() -> impl TypedValueParser<Value = Chosen> {
-    let words = Chosen::ALL.map(|column| PossibleValue::new(column.word));
+fn columns() -> impl TypedValueParser<Value = ListColumn> {
+    let words = ListColumn::ALL.map(|column| PossibleValue::new(column.word));
     let words = words.into_iter().chain(std::iter::once(PossibleValue::new("adapter").hide(true)));
-    PossibleValuesParser::new(words).try_map(|word| Chosen::parse(&word))
+    PossibleValuesParser::new(words).try_map(|word| ListColumn::parse(&word))
 }
 
 /// The values of `--sort`.
 fn sorts() -> impl TypedValueParser<Value = Sort> {
-    let words = Sort::ALL.map(|sort| PossibleValue::new(sort.word()).help(sort.help()));
+    let words = Sort::ALL.map(|sort| PossibleValue::new(sort.as_str()).help(sort.help()));
     PossibleValuesParser::new(words).try_map(|word| Sort::parse(&word))
 }
 
@@ -166,7 +166,7 @@ impl Args {
     }
 
     pub(crate) fn query(&self, surroundings: &Surroundings) -> Query {
-        let narrowing = Narrowing {
+        let filter = ListFilter {
             statuses: self.status.clone(),
             group: self.group.clone(),
             folders: self.folders(surroundings),
@@ -177,7 +177,7 @@ impl Args {
             usage: self.usage,
             subagents: self.tree || self.all_agents,
             adapters: self.adapter.clone(),
-            narrowing,
+            filter,
             ..Query::new(self.wanted())
         }
     }

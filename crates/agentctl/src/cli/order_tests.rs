@@ -19,15 +19,9 @@ pub(crate) fn surveyed(session: Session) -> Surveyed {
         adapter: session.adapter.clone(),
         root: session.config_root.clone(),
         id: session.id.clone(),
-        slot: None,
+        variant: None,
     };
-    Surveyed {
-        key,
-        session: Box::new(session),
-        place: "/x".into(),
-        rule: Rule::TurnOpen,
-        carriers: Vec::new(),
-    }
+    Surveyed { key, session: Box::new(session), place: "/x".into(), rule: Rule::TurnOpen, owners: Vec::new() }
 }
 
 #[test]

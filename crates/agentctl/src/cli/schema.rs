@@ -1,7 +1,7 @@
 //! `agentctl schema`: the JSON Schema of everything that `--json` prints, the API returns and webhooks send.
 
 use agentctl_daemon::{EventMessage, FuseList, Messages, ProblemObject};
-use agentctl_fleet::act::steer::Taken;
+use agentctl_fleet::act::steer::Receipt;
 use agentctl_fleet::act::stop::StopAnswer;
 use agentctl_fleet::keep::locks::LockList;
 use agentctl_fleet::keep::outbox::Payload;
@@ -53,7 +53,7 @@ const ALL: [Named; 32] = [
     named::<DryRun<'_>>("launch-dry-run"),
     named::<GroupLaunch>("group-launch"),
     named::<StopAnswer>("stop"),
-    named::<Taken>("accepted"),
+    named::<Receipt>("accepted"),
     named::<Way>("attach"),
     named::<Waited<'_>>("wait"),
     named::<Inbox>("inbox"),

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use agentctl_fleet::act::steer::Taken;
+use agentctl_fleet::act::steer::Receipt;
 use agentctl_fleet::{Purpose, SpeakError};
 use agentctl_model::{Surveyed, text};
 
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     let (target, _) = args.target.find(Purpose::Act, &fleet, surroundings, out)?;
     DaemonProcess::wanted(surroundings, out);
     fleet.send(&target, &words)?;
-    tell(&target, "accepted the message", args.json, &fleet.taken(&target), out)
+    tell(&target, "accepted the message", args.json, &fleet.receipt(&target), out)
 }
 
 /// Reports that the agent accepted it, and the state of the session now.
@@ -46,16 +46,16 @@ pub(super) fn tell(
     target: &Surveyed,
     what: &str,
     as_json: bool,
-    taken: &Taken,
+    receipt: &Receipt,
     out: &mut Output,
 ) -> Result<Exit, Failure> {
     if as_json {
-        json::answer(out, taken)?;
+        json::answer(out, receipt)?;
         return Ok(Exit::Done);
     }
     let id = text::one_line(&target.key.id);
     writeln!(out, "{} {what}", target.key.adapter)?;
-    if let Some(now) = &taken.session {
+    if let Some(now) = &receipt.session {
         let look = style::look(now.status, now.outcome);
         let status = out.paint.apply(look.tone, &format!("{} {}", look.glyph, look.word));
         writeln!(out, "  {id} is {status}")?;

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use agentctl_fleet::act::stop::{StopAnswer, StopReport};
-use agentctl_fleet::{Caller, Fleet, NotStopped, Patience, Purpose, StopError, Stopped};
+use agentctl_fleet::{Caller, Fleet, NotStopped, Purpose, StopError, StopOptions, Stopped};
 use agentctl_model::{Outcome, ProcessEntry, Status, Surveyed, text};
 
 use super::target::{Found, Targets};
@@ -43,15 +43,15 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     let fleet = surroundings.fleet_under(&settings);
     let caller = surroundings.caller(&settings)?;
     let found = args.targets.find(Purpose::Act, &fleet, surroundings, out)?;
-    let patience = Patience { grace: args.grace, force: args.force };
-    stop_all(&found, patience, args.json, &fleet, &caller, out)
+    let options = StopOptions { grace: args.grace, force: args.force };
+    stop_all(&found, options, args.json, &fleet, &caller, out)
 }
 
 /// Stops the sessions one after the other and reports each. The exit code is the worst of them and of those
 /// not found.
 pub(crate) fn stop_all(
     found: &Found,
-    patience: Patience,
+    options: StopOptions,
     as_json: bool,
     fleet: &Fleet,
     caller: &Caller,
@@ -62,7 +62,7 @@ pub(crate) fn stop_all(
     let alone = found.sessions.len() + found.bad.len() == 1;
     for target in &found.sessions {
         out.progress(Some(&format!("stopping {} ...", text::one_line(&target.key.id))));
-        let stopped = fleet.stop(target, caller, patience);
+        let stopped = fleet.stop(target, caller, options);
         out.progress(None);
         let stopped = match stopped {
             Ok(stopped) => stopped,

@@ -22,7 +22,7 @@ pub(crate) struct Target {
     #[arg(value_name = "ID", value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(complete::sessions))]
     id: String,
     #[command(flatten)]
-    narrowed: Narrowed,
+    narrowed: NarrowingArgs,
 }
 
 /// For commands that take several.
@@ -32,12 +32,12 @@ pub(crate) struct Targets {
     #[arg(value_name = "ID", required = true, value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(complete::sessions))]
     ids: Vec<String>,
     #[command(flatten)]
-    narrowed: Narrowed,
+    narrowed: NarrowingArgs,
 }
 
 /// What tells sessions apart that share an id or a name.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Narrowed {
+pub(crate) struct NarrowingArgs {
     /// Only sessions of this agent
     #[arg(long, value_name = "NAME", value_parser = super::adapter_names())]
     adapter: Option<String>,
@@ -116,7 +116,7 @@ impl Targets {
     }
 }
 
-impl Narrowed {
+impl NarrowingArgs {
     pub(crate) fn by(adapter: Option<String>, root: Option<PathBuf>, cwd: Option<PathBuf>) -> Self {
         Self { adapter, root, cwd }
     }

@@ -7,7 +7,7 @@ pub(crate) mod hints;
 
 use std::io;
 
-use agentctl_daemon::wire::{Caller, FoundWhole, WHOLE};
+use agentctl_daemon::wire::{Caller, SessionLookup, WHOLE};
 use agentctl_daemon::{Problem, encode, joined, list_pairs};
 use agentctl_fleet::{FindError, Fleet, Listing, Purpose, Query, Selector};
 use agentctl_model::{SourceReport, Surveyed};
@@ -113,7 +113,7 @@ impl Link {
         let target = format!("/v1/sessions/{}?{}", encode(&selector.text), joined(&pairs));
         match self.ask(&target, WHOLE)? {
             Ok(answer) => {
-                let whole: FoundWhole = serde_json::from_slice(&answer.body).ok()?;
+                let whole: SessionLookup = serde_json::from_slice(&answer.body).ok()?;
                 Some(Ok((whole.found, whole.sources)))
             }
             Err(problem) => not_one(selector.text.clone(), &problem).map(Err),

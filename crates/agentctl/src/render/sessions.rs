@@ -18,17 +18,17 @@ pub(crate) struct View<'a> {
     /// Whether nothing is shortened, not even ids.
     pub(crate) whole: bool,
     /// The chosen columns; `None` for the default ones.
-    pub(crate) columns: Option<&'a [Chosen]>,
+    pub(crate) columns: Option<&'a [ListColumn]>,
 }
 
 /// A column, by its name in `--columns`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Chosen {
+pub(crate) struct ListColumn {
     pub(crate) word: &'static str,
     header: &'static str,
 }
 
-impl Chosen {
+impl ListColumn {
     const fn new(word: &'static str, header: &'static str) -> Self {
         Self { word, header }
     }

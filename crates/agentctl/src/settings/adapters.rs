@@ -97,7 +97,7 @@ impl AdapterForm {
                 Vec::new(),
                 self.roots.map(|roots| roots.into_iter().map(expand).collect()),
             ),
-            timeout: Setting::layered(TIMEOUT, self.timeout.map(|patience| patience.0)),
+            timeout: Setting::layered(TIMEOUT, self.timeout.map(|timeout| timeout.0)),
             gateways: Setting::layered(
                 Vec::new(),
                 self.gateways.map(|gateways| gateways.into_iter().map(gateway).collect()),

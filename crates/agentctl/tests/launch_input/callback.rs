@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::scene::Scene;
 
-const PATIENCE: Duration = Duration::from_mins(2);
+const TIMEOUT: Duration = Duration::from_mins(2);
 const TOKEN: &str = "token-of-the-gateway";
 
 /// A Claude Code that does one turn and notes what it could see.
@@ -67,7 +67,7 @@ fn scene_with(gateway: &ScriptedGateway) -> Scene {
 
 /// The `callback.json` of the only launch, once it is settled.
 fn settled(scene: &Scene) -> Value {
-    until_seen(PATIENCE, "the end of the telling", || {
+    until_seen(TIMEOUT, "the end of the telling", || {
         let launches = scene.home.agentctl_home().join("launches");
         let folder = std::fs::read_dir(launches).unwrap().flatten().next().ok_or("no record")?.path();
         let text = std::fs::read_to_string(folder.join("callback.json")).map_err(|_| "no callback.json")?;

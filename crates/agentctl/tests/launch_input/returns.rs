@@ -12,7 +12,7 @@ use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 
 use crate::scene::Scene;
 
-const PATIENCE: Duration = Duration::from_mins(2);
+const TIMEOUT: Duration = Duration::from_mins(2);
 
 /// Records its turn, and then nothing more.
 const WRITES_ITS_TURN: &str = r#"#!/bin/bash
@@ -46,7 +46,7 @@ fn a_launch_returns_when_the_turn_is_shown_and_looks_only_when_something_was_wri
     );
     assert!(count <= MOST_OPENINGS, "the transcript was opened {count} times");
     let _ = scene.home.agentctl(&["stop", "--force", id]).ok();
-    until_seen(PATIENCE, "the end of all processes", || match scene.home.processes() {
+    until_seen(TIMEOUT, "the end of all processes", || match scene.home.processes() {
         left if left.is_empty() => Ok(()),
         left => Err(format!("{left:?}")),
     });

@@ -6,7 +6,7 @@ use agentctl_testkit::{Background, until, until_seen};
 
 use crate::scene::Scene;
 
-const PATIENCE: Duration = Duration::from_mins(2);
+const TIMEOUT: Duration = Duration::from_mins(2);
 
 #[test]
 fn a_group_shows_what_is_starting_and_stopping_it_undoes_the_launch() {
@@ -17,7 +17,7 @@ fn a_group_shows_what_is_starting_and_stopping_it_undoes_the_launch() {
     let mut command = scene.home.agentctl_command(&arguments);
     command.current_dir(&scene.repo);
     let mut launch = Background::spawn(&scene.home, command);
-    until(PATIENCE, "the start of the agent", || scene.home.path().join("pid").exists().then_some(()));
+    until(TIMEOUT, "the start of the agent", || scene.home.path().join("pid").exists().then_some(()));
     let shown = scene.home.agentctl(&["group", "show", "slow"]).ok().stdout;
     assert!(shown.contains("◌ starting"), "{shown}");
     let listed = scene.home.agentctl(&["group", "list", "--json"]).ok().json();
@@ -26,9 +26,9 @@ fn a_group_shows_what_is_starting_and_stopping_it_undoes_the_launch() {
 
     let stopped = scene.home.agentctl(&["group", "stop", "slow"]).ok().stdout;
     assert!(stopped.contains("1 launch taken back"), "{stopped}");
-    assert_eq!(launch.wait(PATIENCE).code(), Some(1));
+    assert_eq!(launch.wait(TIMEOUT).code(), Some(1));
     assert!(launch.stderr().contains("the launch was cancelled"), "{}", launch.stderr());
-    until_seen(PATIENCE, "the end of all processes", || match scene.home.processes() {
+    until_seen(TIMEOUT, "the end of all processes", || match scene.home.processes() {
         left if left.is_empty() => Ok(()),
         left => Err(format!("{left:?}")),
     });

@@ -12,7 +12,7 @@ use agentctl_testkit::{
 };
 use serde_json::Value;
 
-pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
+pub(crate) const TIMEOUT: Duration = Duration::from_mins(3);
 
 pub(crate) type Settle = fn(&mut TestHome, &str) -> Result<NodeAgent, Skip>;
 
@@ -57,7 +57,7 @@ impl Scene {
 
     /// The id of the only session, once it looks like this.
     pub(crate) fn wait_for_any(&self, what: &str, fits: impl Fn(&Value) -> bool) -> String {
-        until_seen(PATIENCE, what, || {
+        until_seen(TIMEOUT, what, || {
             let list = self.list();
             match list["sessions"].as_array().map(Vec::as_slice) {
                 Some([row]) if fits(row) => Ok(row["id"].as_str().unwrap().to_owned()),
@@ -67,7 +67,7 @@ impl Scene {
     }
 
     pub(crate) fn wait_for(&self, id: &str, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
-        until_seen(PATIENCE, what, || match self.row(id) {
+        until_seen(TIMEOUT, what, || match self.row(id) {
             Some(row) if fits(&row) => Ok(row),
             other => Err(format!("{other:#?}")),
         })
@@ -75,7 +75,7 @@ impl Scene {
 
     /// The row of a session whose prompt is recorded; prints the agent's output if that never happens.
     fn wait_at_work(&self, id: &str, run: &Background) -> Value {
-        until_seen(PATIENCE, "the agent at work", || match self.row(id) {
+        until_seen(TIMEOUT, "the agent at work", || match self.row(id) {
             Some(row) if row["status"] == "running" && row["prompt"].is_string() => Ok(row),
             other => Err(format!("{other:#?}\n{}\n{}", run.stdout(), run.stderr())),
         })
@@ -101,9 +101,9 @@ pub(crate) fn finished_and_failed(adapter: &'static str, settle: Settle) {
     // One after the other: two first starts in one home compete for the agent's own locks, and one may wait
     // for minutes.
     let mut run = scene.agent.headless(&scene.home, &odd, &done, prompt);
-    assert!(run.wait(PATIENCE).success(), "{} {}", run.stdout(), run.stderr());
+    assert!(run.wait(TIMEOUT).success(), "{} {}", run.stdout(), run.stderr());
     let mut refused = scene.agent.headless(&scene.home, &plain, &failed, "[[err:400|scripted]]");
-    assert!(!refused.wait(PATIENCE).success(), "{}", refused.stdout());
+    assert!(!refused.wait(TIMEOUT).success(), "{}", refused.stdout());
 
     let row = scene.row(&done).unwrap();
     assert_eq!(words(&row), ("stopped", Some("completed")), "{row:#}");
@@ -148,20 +148,20 @@ pub(crate) fn at_work_killed_and_resumed(adapter: &'static str, settle: Settle) 
     assert_eq!((&status["status"], &status["pid"]), (&first["status"], &first["pid"]));
 
     in_tool.signal(Signal::KILL);
-    in_tool.wait(PATIENCE);
+    in_tool.wait(TIMEOUT);
     let orphan = scene.row(&tool).unwrap();
     assert_eq!(words(&orphan), ("running", None), "only the wrapper is gone: {orphan:#}");
     assert_eq!(orphan["pid"], first["pid"]);
     scene.kill(&first["pid"]);
     scene.kill(&second["pid"]);
-    in_stream.wait(PATIENCE);
+    in_stream.wait(TIMEOUT);
     for id in [&tool, &stream] {
         let row = scene.wait_for(id, "the end of a killed one", |row| row["status"] == "stopped");
         assert_eq!(words(&row), ("stopped", Some("died")), "{row:#}");
     }
 
     let mut again = scene.agent.resumed(&scene.home, &cwd, &stream, "[[text:Back again.]] go on");
-    assert!(again.wait(PATIENCE).success(), "{} {}", again.stdout(), again.stderr());
+    assert!(again.wait(TIMEOUT).success(), "{} {}", again.stdout(), again.stderr());
     scene.model.wait_turn("[[text:Back again.]]", 0);
     let row = scene.row(&stream).unwrap();
     assert_eq!(words(&row), ("stopped", Some("completed")), "{row:#}");

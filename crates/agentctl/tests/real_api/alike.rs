@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::Api;
 use crate::house::forget_moments;
-use crate::steer::{PATIENCE, Scene};
+use crate::steer::{Scene, TIMEOUT};
 
 const AGENTS: [&str; 3] = ["claude-code", "codex", "opencode"];
 
@@ -36,7 +36,7 @@ fn said(scene: &Scene, arguments: &[&str], daemon: bool) -> Value {
 /// Checks that all three report the same. If an agent writes something in between, nothing was compared, and
 /// they are asked again.
 fn agree(api: &Api<'_>, arguments: &[&str], target: &str) -> Value {
-    until_seen(PATIENCE, "two looks at the same state", || {
+    until_seen(TIMEOUT, "two looks at the same state", || {
         let before = said(api.scene, arguments, false);
         let asked = api.get("/v1/daemon")["requests"].as_u64().unwrap();
         let through = said(api.scene, arguments, true);

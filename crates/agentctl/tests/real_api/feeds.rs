@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::Api;
-use crate::steer::{PATIENCE, Scene};
+use crate::steer::{Scene, TIMEOUT};
 
 /// What the daemon reports of the servers of this agent.
 fn feeds(api: &Api<'_>, adapter: &str) -> Vec<Value> {
@@ -17,7 +17,7 @@ fn feeds(api: &Api<'_>, adapter: &str) -> Vec<Value> {
 }
 
 fn heard(api: &Api<'_>, adapter: &str) {
-    until_seen(PATIENCE, "a server that is heard", || match feeds(api, adapter).as_slice() {
+    until_seen(TIMEOUT, "a server that is heard", || match feeds(api, adapter).as_slice() {
         [feed] if feed["heard"] == true => Ok(()),
         other => Err(format!("{other:#?}")),
     });
@@ -28,7 +28,7 @@ fn listen(scene: &Scene, api: &Api<'_>) -> Background {
     let mut command = scene.home.agentctl_command(&["events"]);
     command.env_remove("AGENTCTL_NO_DAEMON");
     let events = Background::spawn(&scene.home, command);
-    until_seen(PATIENCE, "the listener", || match api.get("/v1/daemon")["listeners"].as_u64() {
+    until_seen(TIMEOUT, "the listener", || match api.get("/v1/daemon")["listeners"].as_u64() {
         Some(1..) => Ok(()),
         other => Err(format!("{other:?}")),
     });
@@ -36,7 +36,7 @@ fn listen(scene: &Scene, api: &Api<'_>) -> Background {
 }
 
 fn told(events: &Background, kind: &str, id: &str) {
-    until_seen(PATIENCE, kind, || {
+    until_seen(TIMEOUT, kind, || {
         let out = events.stdout();
         let mut lines = out.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         if lines.any(|event| event["type"] == kind && event["sessionId"] == id) { Ok(()) } else { Err(out) }
@@ -46,8 +46,8 @@ fn told(events: &Background, kind: &str, id: &str) {
 /// A server that is asked to end does so while the daemon is connected to it, and its feed ends with it.
 fn ends(api: &Api<'_>, adapter: &str, server: &mut Background) {
     server.signal(Signal::TERM);
-    let _ = server.wait(PATIENCE);
-    until_seen(PATIENCE, "the end of the line", || match feeds(api, adapter).as_slice() {
+    let _ = server.wait(TIMEOUT);
+    until_seen(TIMEOUT, "the end of the line", || match feeds(api, adapter).as_slice() {
         [] => Ok(()),
         left => Err(format!("{left:#?}")),
     });

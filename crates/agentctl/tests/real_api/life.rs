@@ -8,7 +8,7 @@ use agentctl_testkit::agents::codex::AppServer;
 use agentctl_testkit::{Claude, Codex, until, until_seen};
 use serde_json::{Value, json};
 
-use crate::steer::{ENDLESS, PATIENCE, Scene, is_stored_below};
+use crate::steer::{ENDLESS, Scene, TIMEOUT, is_stored_below};
 use crate::{Api, request};
 
 fn claude() -> Option<Scene> {
@@ -47,7 +47,7 @@ fn codex_is_launched_stopped_resumed_answered_and_spoken_to() {
     let stopped = api.done("POST", &format!("{session}/stop"), &json!({"grace": "20s"}));
     let report = &stopped["sessions"][0];
     assert_eq!((&report["stopped"], &report["survived"]), (&true.into(), &json!([])), "{stopped:#}");
-    until(PATIENCE, "the end of the tool", || {
+    until(TIMEOUT, "the end of the tool", || {
         scene.processes().iter().all(|(_, line)| !line.contains(ENDLESS)).then_some(())
     });
     let again = json!({"message": "[[hang:second]] go on", "permissionMode": "bypass"});
@@ -75,7 +75,7 @@ fn codex_is_launched_stopped_resumed_answered_and_spoken_to() {
     assert_eq!(wrong.status, 409, "it waits for a decision: {wrong:?}");
     let taken = api.done("POST", &format!("{target}/answer"), &json!({"decision": "approve"}));
     assert_eq!((&taken["accepted"], &taken["id"]), (&true.into(), &thread.as_str().into()));
-    until(PATIENCE, "what was approved", || scene.cwd.join("allowed").exists().then_some(()));
+    until(TIMEOUT, "what was approved", || scene.cwd.join("allowed").exists().then_some(()));
     api.becomes(&thread, "the end of the turn", |seen| seen["status"] == "idle");
     let taken = api.done("POST", &format!("{target}/send"), &json!({"message": "[[text:heard you]] listen"}));
     assert_eq!(taken["accepted"], true, "{taken:#}");
@@ -154,13 +154,13 @@ fn whoever_goes_away_in_the_middle_leaves_no_half_launch() {
         "permissionMode": "bypass"});
     // The runner has started the agent, and there is no session to return yet.
     let begun = |before: &[PathBuf]| {
-        until(PATIENCE, "the launch to begin", || {
+        until(TIMEOUT, "the launch to begin", || {
             let new = scene.launches().into_iter().filter(|folder| !before.contains(folder));
             new.filter_map(|folder| record(&folder)).any(|record| record["process"].is_object()).then_some(())
         });
     };
     let running = |known: &str| {
-        until_seen(PATIENCE, "the launch to end well", || {
+        until_seen(TIMEOUT, "the launch to end well", || {
             let list = scene.agentctl(&["list", "--json"]).ok().json();
             let found = list["sessions"].as_array().unwrap().iter().find(|session| session["id"] != known);
             let id = found.filter(|session| session["status"] == "running" && is_settled(&scene, session));
@@ -181,7 +181,7 @@ fn whoever_goes_away_in_the_middle_leaves_no_half_launch() {
     gone.write_all(request("POST", "/v1/sessions", &body.to_string()).as_bytes()).unwrap();
     begun(&before);
     api.daemon.signal(rustix::process::Signal::KILL);
-    api.daemon.wait(PATIENCE);
+    api.daemon.wait(TIMEOUT);
     let id = running(&id);
     let _ = scene.agentctl(&["stop", &id]).ok();
     scene.wait_for_silence();

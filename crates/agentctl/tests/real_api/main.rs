@@ -20,7 +20,7 @@ use std::os::unix::net::UnixStream;
 use agentctl_testkit::{Background, until_seen};
 use house::{Reply, exchange};
 use serde_json::Value;
-use steer::{PATIENCE, Scene};
+use steer::{Scene, TIMEOUT};
 
 /// A daemon in the home of a scene, and a client for it.
 pub(crate) struct Api<'s> {
@@ -33,7 +33,7 @@ impl<'s> Api<'s> {
         let mut command = scene.home.agentctl_command(&["daemon", "run"]);
         command.envs(variables.iter().copied());
         let api = Self { scene, daemon: Background::spawn(&scene.home, command) };
-        until_seen(PATIENCE, "the daemon to serve", || match api.try_ask("GET", "/healthz", "") {
+        until_seen(TIMEOUT, "the daemon to serve", || match api.try_ask("GET", "/healthz", "") {
             Some(reply) if reply.status == 200 => Ok(()),
             other => Err(format!("{other:?} {}", api.daemon.stderr())),
         });
@@ -42,7 +42,7 @@ impl<'s> Api<'s> {
 
     pub(crate) fn connect(&self) -> Option<UnixStream> {
         let stream = UnixStream::connect(self.scene.home.agentctl_home().join("agentctl.sock")).ok()?;
-        stream.set_read_timeout(Some(PATIENCE)).ok()?;
+        stream.set_read_timeout(Some(TIMEOUT)).ok()?;
         Some(stream)
     }
 
@@ -72,7 +72,7 @@ impl<'s> Api<'s> {
     /// Waits until the session is in the wanted state.
     #[track_caller]
     pub(crate) fn becomes(&self, id: &str, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
-        until_seen(PATIENCE, what, || {
+        until_seen(TIMEOUT, what, || {
             let seen = self.ask("GET", &format!("/v1/sessions/{id}"), &Value::Null).json();
             if fits(&seen) { Ok(seen) } else { Err(format!("{seen:#}")) }
         })
@@ -81,7 +81,7 @@ impl<'s> Api<'s> {
     /// Everything that runs beside the daemon has ended, and it keeps no zombie.
     pub(crate) fn wait_for_silence(&self) {
         let pid = self.daemon.pid();
-        until_seen(PATIENCE, "the end of all processes", || {
+        until_seen(TIMEOUT, "the end of all processes", || {
             let left: Vec<_> = self.scene.processes().into_iter().filter(|(left, _)| *left != pid).collect();
             let children = std::fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| {
                 let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;

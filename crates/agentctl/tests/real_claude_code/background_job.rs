@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use agentctl_testkit::{Pty, until_seen};
 use serde_json::Value;
 
-use crate::scene::{PATIENCE, Scene, verdict};
+use crate::scene::{Scene, TIMEOUT, verdict};
 
 /// Live Claude Code processes of this home that are helpers by their own title or argv.
 fn helpers(scene: &Scene) -> BTreeSet<u32> {
@@ -30,7 +30,7 @@ fn a_background_job_is_one_session_and_its_helpers_are_none() {
     command.args(["--bg", "in the background [[hang:job]]"]).current_dir(&cwd);
     let said = scene.home.run(command).ok().stdout;
     scene.model.wait_turn("in the background", 0);
-    let job = until_seen(PATIENCE, "the job", || {
+    let job = until_seen(TIMEOUT, "the job", || {
         let rows = scene.rows(&[]);
         let job = rows.iter().find(|row| verdict(row) == "running").cloned();
         job.ok_or_else(|| format!("{rows:#?}"))
@@ -38,7 +38,7 @@ fn a_background_job_is_one_session_and_its_helpers_are_none() {
     let id = job["id"].as_str().unwrap().to_owned();
     assert!(said.contains(&id[..8]), "{said}");
     assert_eq!(job["meta"]["kind"], "bg");
-    let helpers = until_seen(PATIENCE, "the daemon, a pty host and a spare", || {
+    let helpers = until_seen(TIMEOUT, "the daemon, a pty host and a spare", || {
         let helpers = helpers(&scene);
         if helpers.len() >= 3 { Ok(helpers) } else { Err(format!("{helpers:?}")) }
     });
@@ -77,7 +77,7 @@ fn a_spare_is_no_session_and_holds_no_folder() {
         let notes = files.filter_map(|file| serde_json::from_slice(&std::fs::read(file.path()).ok()?).ok());
         notes.collect::<Vec<Value>>()
     };
-    let spare = until_seen(PATIENCE, "a spare", || {
+    let spare = until_seen(TIMEOUT, "a spare", || {
         let spare = notes().into_iter().find(|note| note["spare"] == true && note["status"] == "idle");
         spare.ok_or_else(|| format!("{:#?}\n{}", notes(), overview.screen_text()))
     });
@@ -104,7 +104,7 @@ fn a_background_job_is_stopped_for_good() {
     command.args(["--bg", "in the background [[hang]]"]).current_dir(&cwd);
     let _ = scene.home.run(command).ok();
     scene.model.wait_turn("in the background", 0);
-    let id = until_seen(PATIENCE, "the job", || {
+    let id = until_seen(TIMEOUT, "the job", || {
         let rows = scene.rows(&[]);
         let job = rows.iter().find(|row| verdict(row) == "running");
         job.map(|row| row["id"].as_str().unwrap().to_owned()).ok_or_else(|| format!("{rows:#?}"))

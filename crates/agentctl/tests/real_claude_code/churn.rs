@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use agentctl_testkit::{Background, Claude, Signal, new_uuid, until};
 use serde_json::Value;
 
-use crate::scene::{PATIENCE, Scene, is_alive, verdict, wait_number};
+use crate::scene::{Scene, TIMEOUT, is_alive, verdict, wait_number};
 
 /// The full count is for the long run.
 fn rounds() -> usize {
@@ -113,12 +113,12 @@ fn live_and_die(scene: &Scene, cwd: &Path, round: usize, lives: &Mutex<BTreeMap<
             2 => run.signal(Signal::INT),
             _ => scene.model.open(&gate),
         }
-        run.wait(PATIENCE);
+        run.wait(TIMEOUT);
         change(|life, now| life.reaped = Some(now));
     };
     // In some rounds before it has written anything at all.
     if round % 8 == 4 {
-        until(PATIENCE, "a registry entry", || Claude::registry(&scene.home, run.pid()));
+        until(TIMEOUT, "a registry entry", || Claude::registry(&scene.home, run.pid()));
         return end(&mut run);
     }
     if in_tool {
@@ -129,8 +129,8 @@ fn live_and_die(scene: &Scene, cwd: &Path, round: usize, lives: &Mutex<BTreeMap<
     let slug: String =
         cwd.to_str().unwrap().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     let transcript = scene.home.path().join(format!(".claude/projects/{slug}/{id}.jsonl"));
-    until(PATIENCE, "a transcript", || transcript.metadata().ok().filter(|file| file.len() > 0));
-    until(PATIENCE, "a registry entry", || Claude::registry(&scene.home, run.pid()));
+    until(TIMEOUT, "a transcript", || transcript.metadata().ok().filter(|file| file.len() > 0));
+    until(TIMEOUT, "a registry entry", || Claude::registry(&scene.home, run.pid()));
     change(|life, now| life.at_work = Some(now));
     // Long enough for some listings to fall into its life; their number does not matter.
     std::thread::sleep(Duration::from_millis(37 * (round as u64 % 11)));

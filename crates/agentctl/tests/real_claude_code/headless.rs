@@ -5,7 +5,7 @@ use std::time::Instant;
 use agentctl_testkit::{Background, Signal, new_uuid, until_seen};
 use serde_json::Value;
 
-use crate::scene::{PATIENCE, Scene, is_alive, tokens, verdict, wait_number};
+use crate::scene::{Scene, TIMEOUT, is_alive, tokens, verdict, wait_number};
 
 /// What `peek --json` or `logs --json` printed: role, kind and text of each entry.
 fn entries(lines: &str) -> Vec<(String, String, String)> {
@@ -50,7 +50,7 @@ fn a_run_is_seen_at_work_followed_and_seen_completed() {
         assert!(explained.contains(word), "{word} is not in {explained}");
     }
     // The agent asks the model again before the tool's answer is on disk.
-    let peeked = until_seen(PATIENCE, "the tool's answer in a peek", || {
+    let peeked = until_seen(TIMEOUT, "the tool's answer in a peek", || {
         let peeked = entries(&scene.home.agentctl(&["peek", &id, "--json"]).ok().stdout);
         let kinds: Vec<(&str, &str)> = peeked.iter().map(|(role, kind, _)| (&**role, &**kind)).collect();
         let whole = kinds == [("user", "message"), ("tool", "tool-call"), ("tool", "tool-result")];
@@ -60,13 +60,13 @@ fn a_run_is_seen_at_work_followed_and_seen_completed() {
 
     let command = scene.home.agentctl_command(&["logs", "-f", &id, "--json"]);
     let mut logs = Background::spawn(&scene.home, command);
-    until_seen(PATIENCE, "the backlog of the log", || {
+    until_seen(TIMEOUT, "the backlog of the log", || {
         let seen = logs.stdout();
         if entries(&seen).len() == 3 { Ok(()) } else { Err(seen) }
     });
     assert!(logs.try_wait().is_none(), "the log ended before its session: {}", logs.stderr());
     scene.model.open("end");
-    assert!(run.wait(PATIENCE).success(), "{}", run.stdout());
+    assert!(run.wait(TIMEOUT).success(), "{}", run.stdout());
 
     // The run was waited for: from now on every answer must be final.
     assert_eq!(scene.verdict(&id), "stopped/completed");
@@ -75,7 +75,7 @@ fn a_run_is_seen_at_work_followed_and_seen_completed() {
     assert!(status["pid"].is_null() && status["processes"].as_array().unwrap().is_empty(), "{status:#}");
     assert_eq!(tokens(&status), [Some(1007), Some(203), Some(32), Some(5)]);
     assert!(scene.rows(&[]).is_empty(), "a plain list shows what lives");
-    assert_eq!(logs.wait(PATIENCE).code(), Some(0), "{}", logs.stderr());
+    assert_eq!(logs.wait(TIMEOUT).code(), Some(0), "{}", logs.stderr());
     let last = entries(&logs.stdout()).pop().unwrap();
     assert_eq!(last, ("agent".into(), "message".into(), "released".into()));
 
@@ -98,7 +98,7 @@ fn errors_of_the_model_are_failures_with_their_words() {
         (id, run, code, words)
     });
     for (id, run, code, words) in &mut runs {
-        assert_eq!(run.wait(PATIENCE).code(), Some(1), "{}", run.stdout());
+        assert_eq!(run.wait(TIMEOUT).code(), Some(1), "{}", run.stdout());
         assert_eq!(scene.verdict(id), "stopped/failed");
         let status = scene.status(id);
         let detail = status["statusDetail"].as_str().unwrap_or_default();
@@ -122,7 +122,7 @@ fn an_interrupt_is_an_interruption_whatever_it_hits() {
     assert_eq!(scene.verdict(&in_tool), "running");
     for (id, run) in [(&in_reply, &mut replying), (&in_tool, &mut calling)] {
         run.signal(Signal::INT);
-        run.wait(PATIENCE);
+        run.wait(TIMEOUT);
         assert_eq!(scene.verdict(id), "stopped/interrupted");
     }
 }
@@ -137,7 +137,7 @@ fn killed_in_a_tool_is_died_although_its_note_and_its_tool_live_on() {
     assert_eq!(scene.verdict(&id), "running");
     let pid = run.pid();
     run.signal(Signal::KILL);
-    run.wait(PATIENCE);
+    run.wait(TIMEOUT);
     assert!(scene.registry_file(pid).is_file(), "the agent cannot have taken its note away");
     assert!(is_alive(tool), "the tool was meant to outlive its agent");
     assert_eq!(scene.verdict(&id), "stopped/died");

@@ -3,7 +3,7 @@
 use agentctl_testkit::{new_uuid, until_seen};
 use serde_json::json;
 
-use crate::scene::{PATIENCE, Scene, tokens, verdict};
+use crate::scene::{Scene, TIMEOUT, tokens, verdict};
 
 #[test]
 fn twins_in_one_folder_are_told_apart() {
@@ -18,11 +18,11 @@ fn twins_in_one_folder_are_told_apart() {
     assert_eq!((&seen["pid"], &seen_other["pid"]), (&first.pid().into(), &second.pid().into()));
     assert_eq!((verdict(&seen).as_str(), verdict(&seen_other).as_str()), ("running", "running"));
     scene.model.open("one");
-    first.wait(PATIENCE);
+    first.wait(TIMEOUT);
     assert_eq!(scene.verdict(&one), "stopped/completed");
     assert_eq!(scene.verdict(&other), "running", "the living twin is not stopped with it");
     scene.model.open("other");
-    second.wait(PATIENCE);
+    second.wait(TIMEOUT);
     assert_eq!(scene.verdict(&other), "stopped/completed");
 }
 
@@ -32,7 +32,7 @@ fn a_resumed_session_runs_again_and_a_fork_counts_only_its_own_tokens() {
     let cwd = scene.home.git_repo("project");
     let id = new_uuid();
     let mut run = scene.run(&cwd, &id, "[[usage:10,20,30,40]] [[bash:echo hi]] [[text:first]]");
-    run.wait(PATIENCE);
+    run.wait(TIMEOUT);
     assert_eq!(scene.verdict(&id), "stopped/completed");
 
     let prompt = "more [[usage:1,2,3,4]] [[hang:resumed]]";
@@ -43,7 +43,7 @@ fn a_resumed_session_runs_again_and_a_fork_counts_only_its_own_tokens() {
     scene.model.wait_turn(prompt, 0);
     assert_eq!(scene.status(&id)["pid"], resumed.pid());
     scene.model.open("resumed");
-    resumed.wait(PATIENCE);
+    resumed.wait(TIMEOUT);
     assert_eq!(scene.verdict(&id), "stopped/completed");
     assert_eq!(tokens(&scene.status(&id)), [Some(21), Some(42), Some(63), Some(84)]);
     assert_eq!(scene.rows(&["--since", "all"]).len(), 1, "a resumed session is the same one");
@@ -57,7 +57,7 @@ fn a_resumed_session_runs_again_and_a_fork_counts_only_its_own_tokens() {
     assert_eq!(scene.verdict(&id), "stopped/completed", "the fork's process is not its parent's");
     assert_eq!(tokens(&scene.status(&fork)), [None; 4], "it said nothing of its own yet");
     scene.model.open("forked");
-    forked.wait(PATIENCE);
+    forked.wait(TIMEOUT);
     assert_eq!(scene.verdict(&fork), "stopped/completed");
     assert_eq!(tokens(&scene.status(&fork)), [Some(500), Some(600), Some(700), Some(800)]);
     assert_eq!(tokens(&scene.status(&id)), [Some(21), Some(42), Some(63), Some(84)]);
@@ -76,7 +76,7 @@ fn a_sub_agent_is_shown_under_its_parent_and_only_when_asked_for() {
     let prompt = format!("[[usage:9,9,9,9]] [[tool:Agent|{task}]] [[text:outer]] [[text:all done]]");
     let mut run = scene.run(&cwd, &id, &prompt);
     scene.model.wait_turn("inner [[usage", 0);
-    let sub = until_seen(PATIENCE, "the sub-agent at work", || {
+    let sub = until_seen(TIMEOUT, "the sub-agent at work", || {
         let rows = scene.rows(&["--all-agents"]);
         let sub = rows.iter().find(|row| row["relation"] == "subagent" && verdict(row) == "running");
         sub.cloned().ok_or_else(|| format!("{rows:#?}"))
@@ -92,7 +92,7 @@ fn a_sub_agent_is_shown_under_its_parent_and_only_when_asked_for() {
     assert!(lines[parent + 1].contains("└ ") && lines[parent + 1].contains("look around"), "{tree}");
 
     scene.model.open("inner");
-    assert!(run.wait(PATIENCE).success(), "{}", run.stdout());
+    assert!(run.wait(TIMEOUT).success(), "{}", run.stdout());
     assert_eq!(scene.verdict(&id), "stopped/completed");
     let sub_id = sub["id"].as_str().unwrap();
     assert_eq!(scene.verdict(sub_id), "stopped/completed");

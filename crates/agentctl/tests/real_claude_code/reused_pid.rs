@@ -3,7 +3,7 @@
 use agentctl_testkit::{Background, Signal, new_uuid};
 use serde_json::json;
 
-use crate::scene::{PATIENCE, Scene, wait_number};
+use crate::scene::{Scene, TIMEOUT, wait_number};
 
 /// Field 22 of `/proc/<pid>/stat`.
 fn start_of(pid: u32) -> u64 {
@@ -21,7 +21,7 @@ fn a_pid_alone_names_nobody() {
     let mut note = scene.wait_registry(run.pid());
     let stale = scene.registry_file(run.pid());
     run.signal(Signal::KILL);
-    run.wait(PATIENCE);
+    run.wait(TIMEOUT);
     assert_eq!(scene.verdict(&id), "stopped/died");
 
     // The agent's own note, changed to the pid of a live process that is not its own.

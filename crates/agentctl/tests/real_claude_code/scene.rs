@@ -7,7 +7,7 @@ use agentctl_testkit::{Background, Claude, FakeModel, TestHome, skip, until_seen
 use serde_json::Value;
 
 /// Longer than anything takes on a busy machine: a wait that reaches this has failed.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
+pub(crate) const TIMEOUT: Duration = Duration::from_mins(2);
 
 /// Lets the agent use its tools without asking.
 pub(crate) const TRUSTING: [&str; 2] = ["--permission-mode", "bypassPermissions"];
@@ -78,7 +78,7 @@ impl Scene {
     /// Waits until the session has this status and outcome (`"running"`, `"stopped/died"`).
     #[track_caller]
     pub(crate) fn wait_verdict(&self, id: &str, wanted: &str) -> Value {
-        until_seen(PATIENCE, &format!("{id} {wanted}"), || match self.row(id) {
+        until_seen(TIMEOUT, &format!("{id} {wanted}"), || match self.row(id) {
             Some(row) if verdict(&row) == wanted => Ok(row),
             other => Err(format!("{other:#?}")),
         })
@@ -99,7 +99,7 @@ impl Scene {
 
     /// The agent's own note about this process, as soon as it exists.
     pub(crate) fn wait_registry(&self, pid: u32) -> Value {
-        until_seen(PATIENCE, &format!("a registry entry of {pid}"), || {
+        until_seen(TIMEOUT, &format!("a registry entry of {pid}"), || {
             Claude::registry(&self.home, pid).ok_or("none")
         })
     }
@@ -122,7 +122,7 @@ pub(crate) fn tokens(session: &Value) -> [Option<u64>; 4] {
 
 /// Waits for a file that a tool creates, and returns the number in it.
 pub(crate) fn wait_number(path: &Path) -> u32 {
-    until_seen(PATIENCE, &format!("a number in {}", path.display()), || {
+    until_seen(TIMEOUT, &format!("a number in {}", path.display()), || {
         let text = std::fs::read_to_string(path).unwrap_or_default();
         text.trim().parse().map_err(|_| text)
     })

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use agentctl_testkit::{Pty, new_uuid, until_seen};
 use serde_json::json;
 
-use crate::scene::{PATIENCE, Scene, verdict};
+use crate::scene::{Scene, TIMEOUT, verdict};
 
 /// Types a message and sends it once the prompt shows it.
 fn say(terminal: &mut Pty, text: &str) {
@@ -32,7 +32,7 @@ fn a_terminal_session_is_idle_waits_for_approval_and_can_be_cleared_and_shared()
     say(&mut terminal, "[[bash:touch made-by-tool]] [[text:done]]");
     terminal.wait_for("Do you want to");
     // The agent registers that it waits a moment before it records what for.
-    let row = until_seen(PATIENCE, "the approval by name", || {
+    let row = until_seen(TIMEOUT, "the approval by name", || {
         let row = scene.wait_verdict(&first, "waiting");
         if row["pending"][0]["summary"] == "Bash: touch made-by-tool" { Ok(row) } else { Err(row) }
     });
@@ -50,7 +50,7 @@ fn a_terminal_session_is_idle_waits_for_approval_and_can_be_cleared_and_shared()
 
     // `/clear`: the same process, another session, although its argv still names the first.
     say(&mut terminal, "/clear");
-    let second = until_seen(PATIENCE, "a new session in the same process", || {
+    let second = until_seen(TIMEOUT, "a new session in the same process", || {
         let id = scene.wait_registry(pid)["sessionId"].as_str().unwrap_or_default().to_owned();
         if id == first { Err(id) } else { Ok(id) }
     });
@@ -72,12 +72,12 @@ fn a_terminal_session_is_idle_waits_for_approval_and_can_be_cleared_and_shared()
         row["processes"].as_array().unwrap().iter().filter_map(|process| process["pid"].as_u64()).collect();
     assert_eq!(pids, HashSet::from([u64::from(pid), u64::from(helper.pid())]), "{row:#}");
     scene.model.open("shared");
-    assert!(helper.wait(PATIENCE).success(), "{}", helper.stdout());
+    assert!(helper.wait(TIMEOUT).success(), "{}", helper.stdout());
     let row = scene.row(&second).unwrap();
     assert_eq!((verdict(&row).as_str(), &row["pid"]), ("idle/completed", &pid.into()), "{row:#}");
 
     say(&mut terminal, "/exit");
-    until_seen(PATIENCE, "the end of the terminal session", || {
+    until_seen(TIMEOUT, "the end of the terminal session", || {
         terminal.try_wait().ok_or_else(|| terminal.screen_text())
     });
     assert_eq!(scene.verdict(&second), "stopped/completed");

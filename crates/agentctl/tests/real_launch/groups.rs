@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use agentctl_testkit::until_seen;
 use serde_json::Value;
 
-use crate::steer::{PATIENCE, Scene};
+use crate::steer::{Scene, TIMEOUT};
 use crate::{count, scene};
 
 fn git(scene: &Scene, arguments: &[&str]) -> Vec<String> {
@@ -82,7 +82,7 @@ fn an_unknown_and_a_missing_agent_fail_only_their_slots() {
         (&groups["groups"][0]["group"], &groups["groups"][0]["slots"][0]["status"]),
         (&group.into(), &"running".into())
     );
-    let shown = until_seen(PATIENCE, "the tool's work", || {
+    let shown = until_seen(TIMEOUT, "the tool's work", || {
         let shown = scene.agentctl(&["group", "show", group, "--json"]).ok().json();
         if shown["slots"][0]["diff"]["files"] == 1 { Ok(shown) } else { Err(format!("{shown:#}")) }
     });

@@ -8,7 +8,7 @@ use agentctl_testkit::until;
 use serde_json::Value;
 
 use crate::scene;
-use crate::steer::{PATIENCE, Scene};
+use crate::steer::{Scene, TIMEOUT};
 
 /// Appends one line with our variables and then a dot, which shows that it is complete.
 fn noting(file: &Path) -> String {
@@ -18,7 +18,7 @@ fn noting(file: &Path) -> String {
 
 /// Our variables at the time when the hook ran, and its directory. It must have run once.
 fn noted(file: &Path) -> (BTreeMap<String, String>, String) {
-    let text = until(PATIENCE, "the hook's note", || {
+    let text = until(TIMEOUT, "the hook's note", || {
         fs::read_to_string(file).ok().filter(|text| text.ends_with(".\n"))
     });
     assert_eq!(text.lines().count(), 2, "it runs once: {text}");
@@ -30,7 +30,7 @@ fn noted(file: &Path) -> (BTreeMap<String, String>, String) {
 
 fn exit_file(scene: &Scene) -> Value {
     let folder = scene.launches().into_iter().next().unwrap();
-    let text = until(PATIENCE, "exit.json", || fs::read(folder.join("exit.json")).ok());
+    let text = until(TIMEOUT, "exit.json", || fs::read(folder.join("exit.json")).ok());
     serde_json::from_slice(&text).unwrap()
 }
 

@@ -3,7 +3,7 @@
 use agentctl_testkit::until_seen;
 use serde_json::{Value, json};
 
-use crate::scene::{PATIENCE, Scene, words};
+use crate::scene::{Scene, TIMEOUT, words};
 
 /// Posts to the hook: a few show the same as many, which `AGENTCTL_LONG` sends.
 #[expect(clippy::disallowed_methods, reason = "a test may ask how long it shall be")]
@@ -41,7 +41,7 @@ fn a_job_is_one_session_however_often_it_runs(scene: &Scene) {
     }
     assert_ne!(generations[0], generations[1], "each run has its own transcript");
     rpc().call("cron.remove", &json!({"id": id})).expect("remove the job");
-    until_seen(PATIENCE, "the job's row to go", || {
+    until_seen(TIMEOUT, "the job's row to go", || {
         let rows = scene.rows();
         if rows.iter().any(|row| row["id"] == key.as_str()) { Err(format!("{rows:#?}")) } else { Ok(()) }
     });
@@ -51,7 +51,7 @@ fn posts_to_a_hook_end(scene: &Scene) {
     let posts = posts();
     for post in 0..posts {
         // On a busy machine the gateway rejects some of them: they are sent again.
-        until_seen(PATIENCE, "the hook to take a post", || {
+        until_seen(TIMEOUT, "the hook to take a post", || {
             let answer = scene.openclaw.post_hook(&format!("[[text:post {post}]]"));
             if answer["ok"] == true { Ok(()) } else { Err(answer) }
         });
@@ -65,11 +65,11 @@ fn posts_to_a_hook_end(scene: &Scene) {
         let busy = rows.iter().filter(|row| row["hasActiveRun"] == true).count();
         (rows.len(), busy)
     };
-    until_seen(2 * PATIENCE, "the end of every post", || match own() {
+    until_seen(2 * TIMEOUT, "the end of every post", || match own() {
         (rows, 0) if rows >= posts => Ok(()),
         (rows, busy) => Err(format!("{rows} of {posts} rows, {busy} busy")),
     });
-    let settled = until_seen(PATIENCE, "the same in our list", || {
+    let settled = until_seen(TIMEOUT, "the same in our list", || {
         let rows = scene.rows();
         let active = rows.iter().filter(|row| row["status"] == "running").count();
         let (count, busy) = own();

@@ -7,7 +7,7 @@ use agentctl_testkit::agents::claude::KEY;
 use agentctl_testkit::{Claude, FakeModel, Skip, TestHome, until_seen};
 use serde_json::{Value, json};
 
-use crate::scene::{PATIENCE, Scene, words};
+use crate::scene::{Scene, TIMEOUT, words};
 
 const MODEL: &str = "anthropic/claude-opus-5";
 
@@ -39,7 +39,7 @@ fn a_conversation_that_claude_code_carries_is_one_session() {
     let created = scene.openclaw.rpc(&[]).call("sessions.create", &create).expect("a session");
     let key = created["key"].as_str().expect("its key").to_owned();
     let status = |id: &str| scene.home.agentctl(&["status", id, "--json"]).ok().json();
-    let front = until_seen(PATIENCE, "the end of the first turn", || {
+    let front = until_seen(TIMEOUT, "the end of the first turn", || {
         let front = status(&key);
         if words(&front) == ("idle", Some("completed")) { Ok(front) } else { Err(format!("{front:#}")) }
     });
@@ -59,7 +59,7 @@ fn a_conversation_that_claude_code_carries_is_one_session() {
     // While it works, the gateway session is shown.
     let send = json!({"key": key, "message": "[[slow:600|500]] go on"});
     scene.openclaw.rpc(&[]).call("sessions.send", &send).expect("a second turn");
-    until_seen(PATIENCE, "both at work", || {
+    until_seen(TIMEOUT, "both at work", || {
         let both = [status(&key)["status"].clone(), status(&native)["status"].clone()];
         if both == ["running", "running"] { Ok(()) } else { Err(format!("{both:?}")) }
     });

@@ -3,7 +3,7 @@
 use agentctl_testkit::{Background, Signal, until_seen};
 use serde_json::{Value, json};
 
-use crate::scene::{PATIENCE, Scene, words};
+use crate::scene::{Scene, TIMEOUT, words};
 
 /// The events of the daemon, from the moment of the connection.
 struct Stream(Background);
@@ -14,7 +14,7 @@ impl Stream {
         // It starts the daemon, which ends with the home.
         events.env_remove("AGENTCTL_NO_DAEMON");
         let stream = Self(Background::spawn(&scene.home, events));
-        until_seen(PATIENCE, "the daemon", || {
+        until_seen(TIMEOUT, "the daemon", || {
             let status = scene.home.agentctl(&["daemon", "status", "--json"]);
             if status.code == Some(0) { Ok(()) } else { Err(format!("{status:?}")) }
         });
@@ -31,7 +31,7 @@ impl Stream {
 
     /// Waits for this many events of this type.
     fn until(&self, kind: &str, count: usize) {
-        until_seen(PATIENCE, kind, || {
+        until_seen(TIMEOUT, kind, || {
             if self.count(kind) >= count { Ok(()) } else { Err(format!("{:#?}", self.all())) }
         });
     }
@@ -62,7 +62,7 @@ fn when_the_gateway_is_away_nothing_is_said_and_afterwards_the_truth() {
         assert_eq!(locks(scene), held, "no lock changed");
     };
     scene.gateway.signal(Signal::KILL);
-    scene.gateway.wait(PATIENCE);
+    scene.gateway.wait(TIMEOUT);
     silent(&scene);
     stream.until("source.failed", 1);
     let of_run = |event: &&Value| event["sessionId"] == run.as_str();
@@ -80,7 +80,7 @@ fn when_the_gateway_is_away_nothing_is_said_and_afterwards_the_truth() {
     assert_eq!(row["meta"]["sessionId"], before["meta"]["sessionId"], "{row:#}");
 
     // Helpers of the killed gateway may hold its database for a while, and turns fail until they are gone.
-    until_seen(PATIENCE, "a turn after the crash", || {
+    until_seen(TIMEOUT, "a turn after the crash", || {
         let other = ["launch", "openclaw", "-p", "[[text:Still here.]] go", "--wait", "--json"];
         let other = scene.home.agentctl(&other);
         if other.code == Some(0) { Ok(()) } else { Err(format!("{other:?}")) }
@@ -112,5 +112,5 @@ fn drains(scene: &mut Scene) {
     }
     assert!(scene.gateway.try_wait().is_none(), "it drains");
     scene.model.open("last");
-    scene.gateway.wait(PATIENCE);
+    scene.gateway.wait(TIMEOUT);
 }

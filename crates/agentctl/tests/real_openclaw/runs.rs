@@ -4,7 +4,7 @@ use agentctl_testkit::agents::openclaw::CAREFUL;
 use agentctl_testkit::until_seen;
 use serde_json::{Value, json};
 
-use crate::scene::{PATIENCE, Scene, words};
+use crate::scene::{Scene, TIMEOUT, words};
 
 #[test]
 fn runs_are_launched_seen_stopped_and_taken_up_again() {
@@ -25,7 +25,7 @@ fn runs_are_launched_seen_stopped_and_taken_up_again() {
         running["capabilities"].as_array().is_some_and(|can| can.contains(&json!("stop"))),
         "{running:#}"
     );
-    let peeked = until_seen(PATIENCE, "words of the running turn", || {
+    let peeked = until_seen(TIMEOUT, "words of the running turn", || {
         let said = scene.home.agentctl(&["peek", &slow, "--json"]).ok().stdout;
         if said.contains("part 2") { Ok(said) } else { Err(said) }
     });
@@ -72,7 +72,7 @@ fn runs_are_launched_seen_stopped_and_taken_up_again() {
     let _ = scene.home.agentctl(&["send", &slow, "[[text:And again.]] go on"]).ok();
     let _ = scene.home.agentctl(&["wait", &slow]).ok();
     let last = || scene.home.agentctl(&["status", &slow, "--json"]).ok().json()["lastMessage"].clone();
-    until_seen(PATIENCE, "the last words", || if last() == "And again." { Ok(()) } else { Err(last()) });
+    until_seen(TIMEOUT, "the last words", || if last() == "And again." { Ok(()) } else { Err(last()) });
     waits_for_an_approval(&scene);
     assert!(scene.model.requests().len() > 4);
 }
@@ -87,7 +87,7 @@ fn waits_for_an_approval(scene: &Scene) {
         let created =
             scene.openclaw.rpc(&[]).call("sessions.create", &json!({"message": message, "agentId": CAREFUL}));
         let key = created.expect("a guarded run")["key"].as_str().expect("its key").to_owned();
-        let item = until_seen(PATIENCE, "the question", || {
+        let item = until_seen(TIMEOUT, "the question", || {
             let inbox = scene.home.agentctl(&["inbox", "--json"]).ok().json();
             let items = inbox["items"].as_array().expect("items").clone();
             items

@@ -5,7 +5,7 @@ use std::time::Duration;
 use agentctl_testkit::{Background, FakeModel, OpenClaw, Skip, TestHome, skip, until_seen};
 use serde_json::{Value, json};
 
-pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
+pub(crate) const TIMEOUT: Duration = Duration::from_mins(3);
 
 pub(crate) struct Scene {
     pub(crate) model: FakeModel,
@@ -50,7 +50,7 @@ impl Scene {
     /// Its sessions, when it could be read. One that takes too long on a busy machine says nothing about any
     /// session.
     pub(crate) fn rows(&self) -> Vec<Value> {
-        until_seen(PATIENCE, "a whole list", || {
+        until_seen(TIMEOUT, "a whole list", || {
             let list = self.list();
             if list["sources"][0]["coverage"] == "complete" {
                 return Ok(list["sessions"].as_array().expect("sessions").clone());
@@ -61,7 +61,7 @@ impl Scene {
     }
 
     pub(crate) fn wait_for(&self, key: &str, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
-        let seen = until_seen(PATIENCE, what, || {
+        let seen = until_seen(TIMEOUT, what, || {
             let rows = self.rows();
             let mut of_key = rows.iter().filter(|row| row["id"] == key);
             let row = of_key.next().cloned().unwrap_or_default();
@@ -80,7 +80,7 @@ impl Scene {
     /// The session object that `launch` returns. On a busy machine a new gateway competes with its own
     /// helpers for its database, and turns fail until that is over.
     pub(crate) fn launch(&self, words: &str, flags: &[&str]) -> Value {
-        until_seen(PATIENCE, "a gateway that is at one with itself", || {
+        until_seen(TIMEOUT, "a gateway that is at one with itself", || {
             let launch = [&["launch", "openclaw", "-p", words, "--json"], flags].concat();
             let launched = self.home.agentctl(&launch);
             if launched.code == Some(1) && launched.stderr.contains("another OpenClaw process owns") {

@@ -3,7 +3,7 @@
 use agentctl_testkit::{Background, until_seen};
 
 use crate::scene;
-use crate::steer::PATIENCE;
+use crate::steer::TIMEOUT;
 
 #[test]
 fn a_burnt_fuse_ends_its_session() {
@@ -14,14 +14,14 @@ fn a_burnt_fuse_ends_its_session() {
         command
     };
     let _daemon = Background::spawn(&scene.home, agentctl(&["daemon", "run"]));
-    until_seen(PATIENCE, "the daemon", || match scene.home.run(agentctl(&["daemon", "status"])) {
+    until_seen(TIMEOUT, "the daemon", || match scene.home.run(agentctl(&["daemon", "status"])) {
         status if status.code == Some(0) => Ok(()),
         status => Err(format!("{status:#?}")),
     });
     let id = scene.launch("[[hang]] for ever", &[]).ok().json()["id"].as_str().unwrap().to_owned();
     let set = scene.home.run(agentctl(&["fuse", "set", "--session", &id, "--max-time", "2s"]));
     assert_eq!(set.code, Some(0), "{set:#?}");
-    let over = until_seen(PATIENCE, "the end of the session", || {
+    let over = until_seen(TIMEOUT, "the end of the session", || {
         let now = scene.status(&id);
         if now["status"] == "stopped" { Ok(now) } else { Err(format!("{now:#}")) }
     });

@@ -8,7 +8,7 @@ use std::time::Duration;
 use agentctl_testkit::{Background, Signal, until_seen};
 use serde_json::Value;
 
-use crate::steer::{PATIENCE, Scene, folders};
+use crate::steer::{Scene, TIMEOUT, folders};
 use crate::{count, scene};
 
 /// Repeatable, and different for every round.
@@ -37,7 +37,7 @@ fn launches_killed_at_random_moments_leave_nothing_without_a_name() {
             }
         });
     }
-    let settled = until_seen(PATIENCE, "a name for everything that is left", || match unnamed(&scene) {
+    let settled = until_seen(TIMEOUT, "a name for everything that is left", || match unnamed(&scene) {
         unnamed if unnamed.is_empty() => Ok(scene.agentctl(&["list", "--json"]).ok().json()),
         unnamed => Err(format!("{unnamed:#?}")),
     });
@@ -45,7 +45,7 @@ fn launches_killed_at_random_moments_leave_nothing_without_a_name() {
         let stopped = scene.agentctl(&["stop", row["id"].as_str().unwrap()]);
         assert_eq!(stopped.code, Some(0), "{stopped:#?}");
     }
-    until_seen(PATIENCE, "nothing left after doctor --reap", || {
+    until_seen(TIMEOUT, "nothing left after doctor --reap", || {
         let reaped = scene.agentctl(&["doctor", "--reap", "--yes"]);
         match scene.processes() {
             left if left.is_empty() => Ok(()),
@@ -83,7 +83,7 @@ fn kill_one(scene: &Scene, round: usize) {
             }
         }
     }
-    launch.wait(PATIENCE);
+    launch.wait(TIMEOUT);
 }
 
 /// The runner or the agent of the launch in this directory, if it exists yet.

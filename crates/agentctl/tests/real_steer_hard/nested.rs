@@ -6,7 +6,7 @@ use agentctl_testkit::until_seen;
 use serde_json::Value;
 
 use crate::scene;
-use crate::steer::PATIENCE;
+use crate::steer::TIMEOUT;
 
 #[test]
 fn stopping_an_agent_does_not_stop_what_it_launched() {
@@ -22,7 +22,7 @@ fn stopping_an_agent_does_not_stop_what_it_launched() {
     fs::write(&script, text).unwrap();
     let outer = scene.launch("[[bash:sh launch-inner.sh]] [[hang]] outer", &[]).ok().json();
     let outer = outer["id"].as_str().unwrap();
-    let inner: Value = until_seen(PATIENCE, "the inner launch", || {
+    let inner: Value = until_seen(TIMEOUT, "the inner launch", || {
         let text = fs::read_to_string(scene.cwd.join("inner.json")).unwrap_or_default();
         serde_json::from_str(&text).map_err(|error| format!("{error}: {text}"))
     });

@@ -4,7 +4,7 @@ use agentctl_testkit::{Background, Signal, until_seen};
 use serde_json::Value;
 
 use crate::scene;
-use crate::steer::{ENDLESS, PATIENCE};
+use crate::steer::{ENDLESS, TIMEOUT};
 
 #[test]
 fn what_a_killed_agent_left_is_named_and_reaped() {
@@ -16,7 +16,7 @@ fn what_a_killed_agent_left_is_named_and_reaped() {
     let prompt = format!("[[bash:{ENDLESS}]] [[hang]] at work");
     let launched = scene.launch(&prompt, &[]).ok().json();
     let (id, pid) = (launched["id"].as_str().unwrap(), launched["pid"].as_u64().unwrap());
-    let tool = until_seen(PATIENCE, "the tool at work", || {
+    let tool = until_seen(TIMEOUT, "the tool at work", || {
         let processes = scene.processes();
         let tool = processes.iter().find(|(pid, line)| line.trim_end() == ENDLESS && *pid != bystander.pid());
         tool.map(|(pid, _)| *pid).ok_or_else(|| format!("{processes:#?}"))
@@ -25,7 +25,7 @@ fn what_a_killed_agent_left_is_named_and_reaped() {
     assert_eq!(healthy["orphans"], Value::Array(Vec::new()), "a tool of a live session is none: {healthy:#}");
 
     scene.home.signal(u32::try_from(pid).unwrap(), Signal::KILL);
-    until_seen(PATIENCE, "the end of the agent and its runner", || {
+    until_seen(TIMEOUT, "the end of the agent and its runner", || {
         let left = scene.processes();
         let minded = left.iter().any(|(pid, line)| {
             line.contains("__run") || u64::from(*pid) == launched["pid"].as_u64().unwrap()

@@ -3,7 +3,7 @@
 use agentctl_testkit::Background;
 use serde_json::Value;
 
-use crate::steer::PATIENCE;
+use crate::steer::TIMEOUT;
 use crate::{count, scene};
 
 #[test]
@@ -24,7 +24,7 @@ fn of_many_launches_at_one_directory_one_wins() {
     let mut winners = Vec::new();
     let mut losers = Vec::new();
     for racer in &mut racers {
-        match racer.wait(PATIENCE * 2).code() {
+        match racer.wait(TIMEOUT * 2).code() {
             Some(0) => winners.push(serde_json::from_str::<Value>(&racer.stdout()).unwrap()),
             Some(7) => losers.push(racer.stderr()),
             other => panic!("{other:?}: {} {}", racer.stdout(), racer.stderr()),

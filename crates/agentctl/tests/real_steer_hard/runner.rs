@@ -4,7 +4,7 @@ use agentctl_testkit::{Signal, until_seen};
 use serde_json::Value;
 
 use crate::scene;
-use crate::steer::{PATIENCE, Scene};
+use crate::steer::{Scene, TIMEOUT};
 
 #[test]
 fn a_session_outlives_its_runner() {
@@ -15,7 +15,7 @@ fn a_session_outlives_its_runner() {
         let id = scene.launch(&prompt, &[]).ok().json()["id"].as_str().unwrap().to_owned();
         let runner = runner(&scene);
         scene.home.signal(runner, signal);
-        until_seen(PATIENCE, "the end of the runner", || {
+        until_seen(TIMEOUT, "the end of the runner", || {
             let left = scene.processes();
             if left.iter().any(|(pid, _)| *pid == runner) { Err(format!("{left:#?}")) } else { Ok(()) }
         });

@@ -14,7 +14,7 @@ use std::time::Duration;
 use agentctl_testkit::{Background, FakeModel, Output, Skip, TestHome, skip, until, until_seen};
 use serde_json::Value;
 
-pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
+pub(crate) const TIMEOUT: Duration = Duration::from_mins(3);
 
 /// What a tool of the agent runs until it is ended. The unusual path makes it easy to find among all processes.
 pub(crate) const ENDLESS: &str = "tail -f /dev/null";
@@ -92,7 +92,7 @@ impl Scene {
 
     /// Waits until every process of this home has ended. The runner may take a moment to record an exit.
     pub(crate) fn wait_for_silence(&self) {
-        until_seen(PATIENCE, "the end of all processes", || match self.processes() {
+        until_seen(TIMEOUT, "the end of all processes", || match self.processes() {
             left if left.is_empty() => Ok(()),
             left => Err(format!("{left:#?}")),
         });
@@ -100,7 +100,7 @@ impl Scene {
 
     /// The tool that the agent was told to run.
     pub(crate) fn wait_for_tool(&self) {
-        until_seen(PATIENCE, "the tool at work", || {
+        until_seen(TIMEOUT, "the tool at work", || {
             let processes = self.processes();
             let found = processes
                 .iter()
@@ -182,14 +182,14 @@ pub(crate) fn launched_stopped_and_resumed(scene: &Scene, store: &str) {
     assert_eq!(scene.status(&id)["status"], "running");
     assert!(waiting.try_wait().is_none(), "it waited for the turn before: {}", waiting.stdout());
     scene.model.open("second");
-    let waited = waiting.wait(PATIENCE);
+    let waited = waiting.wait(TIMEOUT);
     assert!(waited.success(), "{} {}", waiting.stdout(), waiting.stderr());
     let done = scene.status(&id);
     assert_eq!(done["outcome"], "completed", "{done:#}");
     // Some agents put line breaks around the text.
     assert_eq!(done["prompt"].as_str().map(str::trim), Some(prompt.as_str()), "{done:#}");
     scene.wait_for_silence();
-    let exit = until(PATIENCE, "the exit in the record", || {
+    let exit = until(TIMEOUT, "the exit in the record", || {
         let now = scene.status(&id);
         now["launch"]["exitedAt"].is_string().then_some(now)
     });

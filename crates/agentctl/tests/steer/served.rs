@@ -6,12 +6,12 @@ use std::path::Path;
 use agentctl_testkit::{until, until_seen};
 use serde_json::Value;
 
-use super::{ENDLESS, PATIENCE, Scene, is_stored_below};
+use super::{ENDLESS, Scene, TIMEOUT, is_stored_below};
 
 /// Waits until the session is in the wanted state.
 #[track_caller]
 pub(crate) fn becomes(scene: &Scene, id: &str, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
-    until_seen(PATIENCE, what, || {
+    until_seen(TIMEOUT, what, || {
         // A session that was just created may not be stored yet.
         let said = scene.agentctl(&["status", id, "--json"]);
         let seen: Value = serde_json::from_str(&said.stdout).unwrap_or_default();
@@ -37,7 +37,7 @@ pub(crate) fn broken_off(scene: &Scene, id: &str, server: u32) {
         _ => panic!("{stopped:#}"),
     }
     becomes(scene, id, "the turn broken off", |seen| seen["outcome"] == "interrupted");
-    until(PATIENCE, "the end of the tool", || {
+    until(TIMEOUT, "the end of the tool", || {
         let left = scene.processes().into_iter().find(|(_, line)| line.contains(ENDLESS));
         left.is_none().then_some(())
     });
@@ -54,7 +54,7 @@ pub(crate) fn approved(scene: &Scene, id: &str, file: &Path) {
     let wrong = scene.agentctl(&["answer", id, "some words"]);
     assert_eq!(wrong.code, Some(7), "{wrong:#?}");
     let _ = scene.agentctl(&["approve", id]).ok();
-    until(PATIENCE, "what was approved", || file.exists().then_some(()));
+    until(TIMEOUT, "what was approved", || file.exists().then_some(()));
 }
 
 /// The same, but permission is denied.

@@ -7,7 +7,7 @@ use std::time::Instant;
 use agentctl_testkit::until_seen;
 use serde_json::Value;
 
-use super::{PATIENCE, Scene};
+use super::{Scene, TIMEOUT};
 
 /// What the first tool of the run does: it waits for the test, so that the launch is over before anything
 /// else happens.
@@ -44,7 +44,7 @@ pub(crate) fn runs_until_its_end(scene: &Scene, prompt: &str, outcomes: &[&str])
     let lines = || -> Vec<String> {
         fs::read_to_string(&heard).unwrap_or_default().lines().map(|line| line.trim().to_owned()).collect()
     };
-    until_seen(PATIENCE, "the notices", || match lines() {
+    until_seen(TIMEOUT, "the notices", || match lines() {
         lines if lines.len() >= told.len() => Ok(()),
         lines => Err(format!("{lines:?}")),
     });
@@ -55,7 +55,7 @@ pub(crate) fn runs_until_its_end(scene: &Scene, prompt: &str, outcomes: &[&str])
 /// Surveys the session until it has stopped: until then it is running, and no outcome is reported.
 fn never_at_rest(scene: &Scene, id: &str) {
     let (began, mut looks) = (Instant::now(), 0);
-    while began.elapsed() < PATIENCE {
+    while began.elapsed() < TIMEOUT {
         let list = scene.agentctl(&["list", "--all", "--json"]).ok().json();
         let rows = list["sessions"].as_array().unwrap();
         let row = rows.iter().find(|row| row["id"] == id).unwrap_or_else(|| panic!("{list:#}"));

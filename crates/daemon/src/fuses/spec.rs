@@ -99,7 +99,7 @@ impl FuseSpec {
             directory: self.directory,
             adapter: found.as_ref().map(|key| key.adapter.clone()),
             config_root: found.as_ref().map(|key| key.root.clone()),
-            slot: found.as_ref().and_then(|key| key.slot.clone()),
+            variant: found.as_ref().and_then(|key| key.variant.clone()),
             session_id: found.map(|key| key.id),
             label: self.label,
             set_at: now,
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     fn fuse(json: &str, found: bool) -> Result<Fuse, SpecError> {
-        let key = SessionKey { adapter: "codex".into(), root: "/r".into(), id: "s".into(), slot: None };
+        let key = SessionKey { adapter: "codex".into(), root: "/r".into(), id: "s".into(), variant: None };
         let spec: FuseSpec = serde_json::from_str(json).unwrap();
         spec.fuse("f".into(), found.then_some(key), Timestamp::UNIX_EPOCH)
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use agentctl_fleet::act::hook_variables::{Known, hook_variables};
+use agentctl_fleet::act::hook_variables::{CommandFacts, hook_variables};
 use agentctl_model::Session;
 use rustix::process::{Pid, Signal, kill_process_group};
 
@@ -93,7 +93,7 @@ pub(crate) fn about(session: Option<&Session>) -> Variables {
         value.unwrap_or_default().replace('\0', "")
     };
     let status = session.map(|session| session.status.as_str().to_owned()).unwrap_or_default();
-    let mut variables = hook_variables(session, &Known::default());
+    let mut variables = hook_variables(session, &CommandFacts::default());
     variables.extend([
         ("AGENTCTL_STATUS", status),
         ("AGENTCTL_DETAIL", text(|session| session.status_detail.as_ref())),

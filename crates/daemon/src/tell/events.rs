@@ -44,7 +44,7 @@ impl EventMessage {
 
 /// An event with its number, serialized once for all readers.
 #[derive(Debug)]
-pub(crate) struct Posted {
+pub(crate) struct PublishedEvent {
     pub(crate) number: u64,
     pub(crate) message: EventMessage,
     pub(crate) json: String,
@@ -52,7 +52,7 @@ pub(crate) struct Posted {
 
 #[derive(Debug)]
 struct Ring {
-    events: VecDeque<Arc<Posted>>,
+    events: VecDeque<Arc<PublishedEvent>>,
     /// The number of the next event; the first is 1.
     next: u64,
 }
@@ -66,7 +66,7 @@ pub(crate) struct Hub {
 
 /// The result of reading the ring.
 pub(crate) enum Read {
-    Events(Vec<Arc<Posted>>),
+    Events(Vec<Arc<PublishedEvent>>),
     /// Events were missed: they are no longer kept, or belonged to another run of the daemon.
     Missed,
 }
@@ -81,12 +81,12 @@ impl Hub {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn post(&self, event: Event) -> Arc<Posted> {
+    pub(crate) fn post(&self, event: Event) -> Arc<PublishedEvent> {
         let mut ring = self.ring();
         let number = ring.next;
         ring.next += 1;
         let message = EventMessage::new(event, self.cursor(number), clock::now());
-        let posted = Arc::new(Posted { number, json: written(&message), message });
+        let posted = Arc::new(PublishedEvent { number, json: written(&message), message });
         ring.events.push_back(posted.clone());
         if ring.events.len() > KEPT {
             ring.events.pop_front();

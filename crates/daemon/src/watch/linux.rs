@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::polled::{POLL_INTERVAL, Polled};
-use super::{Watching, Woken};
+use super::{WakeReasons, Watching};
 use crate::run::descriptors;
 
 /// Wakes the watcher from another thread.
@@ -124,7 +124,7 @@ impl Watcher {
     }
 
     /// Waits until something happens, at most so long. In between, processes that cannot be watched are polled.
-    pub(crate) fn wait(&mut self, longest: Duration) -> Woken {
+    pub(crate) fn wait(&mut self, longest: Duration) -> WakeReasons {
         let began = Instant::now();
         loop {
             let left = longest.saturating_sub(began.elapsed());
@@ -139,7 +139,7 @@ impl Watcher {
         }
     }
 
-    fn wait_for_the_kernel(&mut self, longest: Duration) -> Woken {
+    fn wait_for_the_kernel(&mut self, longest: Duration) -> WakeReasons {
         let mut watched = vec![PollFd::new(&*self.waker.0, PollFlags::IN)];
         let processes: Vec<u32> = self.processes.keys().copied().collect();
         watched.extend(self.processes.values().map(|pinned| PollFd::new(pinned, PollFlags::IN)));
@@ -154,7 +154,7 @@ impl Watcher {
         }
         let ready: Vec<bool> = watched.iter().map(|one| !one.revents().is_empty()).collect();
         drop(watched);
-        let mut woken = Woken { waker: ready[0], ..Woken::default() };
+        let mut woken = WakeReasons { waker: ready[0], ..WakeReasons::default() };
         if woken.waker {
             let _ = rustix::io::read(&*self.waker.0, &mut [0; 8]);
         }

@@ -16,10 +16,10 @@ use agentctl_model::{Event, EventKind, Session, SessionKey, Survey, View};
 use crate::run::clock;
 use crate::run::descriptors;
 use crate::shared::Shared;
-use crate::tell::events::{EventMessage, Posted};
+use crate::tell::events::{EventMessage, PublishedEvent};
 use crate::watch::feeds::Feeds;
 use crate::watch::remote_schedule::RemoteSchedule;
-use crate::watch::{Waker, Watcher, Watching, Woken};
+use crate::watch::{WakeReasons, Waker, Watcher, Watching};
 
 /// The interval of surveys when no change is announced.
 const SWEEP: Duration = Duration::from_secs(15);
@@ -215,7 +215,7 @@ fn fleet(shared: &Shared) -> Result<Fleet, String> {
 
 /// Counts the change. When a session's process exits, that session is re-read at once, before the next full
 /// survey.
-fn handle_wake(shared: &Arc<Shared>, fleet: Option<&Fleet>, woken: &Woken) {
+fn handle_wake(shared: &Arc<Shared>, fleet: Option<&Fleet>, woken: &WakeReasons) {
     let live = &shared.live;
     if woken.files || !woken.ended.is_empty() {
         live.count_change();
@@ -319,7 +319,7 @@ fn change(shared: &Arc<Shared>, now: &Survey, differ: impl FnOnce(&View, &Survey
     let (events, after) = differ(&view, now);
     let came_or_went = !view.has_same_sessions(&after);
     *view = after;
-    let posted: Vec<Arc<Posted>> = events.into_iter().map(|event| shared.hub.post(event)).collect();
+    let posted: Vec<Arc<PublishedEvent>> = events.into_iter().map(|event| shared.hub.post(event)).collect();
     drop(view);
     for one in &posted {
         shared.on_event(one);

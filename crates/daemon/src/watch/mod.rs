@@ -33,7 +33,7 @@ pub(crate) struct Watching {
 
 /// Why the waiting ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Woken {
+pub(crate) struct WakeReasons {
     /// Files under the agents' roots changed.
     pub(crate) files: bool,
     /// Processes of live sessions that ended.
@@ -42,7 +42,7 @@ pub(crate) struct Woken {
     pub(crate) waker: bool,
 }
 
-impl Woken {
+impl WakeReasons {
     pub(crate) fn by_nothing(&self) -> bool {
         *self == Self::default()
     }

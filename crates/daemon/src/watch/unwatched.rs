@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use agentctl_adapters::WatchTarget;
 
-use super::{Watching, Woken};
+use super::{WakeReasons, Watching};
 
 const PERIOD: Duration = Duration::from_secs(1);
 
@@ -47,10 +47,10 @@ impl Watcher {
         false
     }
 
-    pub(crate) fn wait(&mut self, longest: Duration) -> Woken {
+    pub(crate) fn wait(&mut self, longest: Duration) -> WakeReasons {
         let heard = self.waker.heard.lock().unwrap_or_else(PoisonError::into_inner);
         let waker = heard.recv_timeout(longest.min(PERIOD)).is_ok();
         while heard.try_recv().is_ok() {}
-        Woken { files: !waker, ended: Vec::new(), waker }
+        WakeReasons { files: !waker, ended: Vec::new(), waker }
     }
 }

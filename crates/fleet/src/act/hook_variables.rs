@@ -5,7 +5,7 @@ use agentctl_model::{Outcome, Session, text};
 
 /// What the process that runs the command knows in addition, for what the session itself does not say.
 #[derive(Debug, Clone, Default)]
-pub struct Known {
+pub struct CommandFacts {
     /// The directory for the command, whatever the session says.
     pub cwd: Option<String>,
     pub adapter: Option<String>,
@@ -16,7 +16,7 @@ pub struct Known {
 }
 
 /// Returns the variables. Every one is always set, and empty if its value is not known.
-pub fn hook_variables(session: Option<&Session>, known: &Known) -> Vec<(&'static str, String)> {
+pub fn hook_variables(session: Option<&Session>, known: &CommandFacts) -> Vec<(&'static str, String)> {
     let said = |pick: fn(&Session) -> Option<&String>, otherwise: &Option<String>| {
         let value = session.and_then(pick).or(otherwise.as_ref());
         value.map(|value| text::one_line(value)).unwrap_or_default()

@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use agentctl_model::{Observed, Process, ProcessEntry, ProcessHead, ProcessRef};
 use agentctl_process::{InspectRequest, is_agentctl};
 
-use crate::act::stop::termination::{Hunt, entry};
+use crate::act::stop::termination::{Termination, entry};
 use crate::keep::launches::{Ledger, MARK};
 use crate::read::query::{Query, Wanted};
 use crate::read::survey::kernel::is_of;
@@ -64,10 +64,10 @@ impl Fleet {
                 .map(|head| head.process.pid)
                 .collect(),
             strays: survey.strays.iter().map(|(_, stray)| stray.process).collect(),
-            carriers: survey
+            owners: survey
                 .sessions
                 .iter()
-                .flat_map(|surveyed| surveyed.carriers.iter().map(|carrier| carrier.process.pid))
+                .flat_map(|surveyed| surveyed.owners.iter().map(|owner| owner.process.pid))
                 .collect(),
             live: &live,
         };
@@ -90,16 +90,16 @@ impl Fleet {
         if !self.orphans().iter().any(|now| now.process == orphan.process && now.entry == orphan.entry) {
             return Reaped::default();
         }
-        let hunt = Hunt {
+        let termination = Termination {
             kernel: self.kernel.as_ref(),
-            carriers: Vec::new(),
+            owners: Vec::new(),
             launch: orphan.launch.clone(),
             marks: Vec::new(),
             source: None,
             known: vec![(orphan.process, orphan.entry.clone())],
         };
-        let bag = hunt.finish();
-        Reaped { ended: bag.ended, survived: bag.survived }
+        let report = termination.finish();
+        Reaped { ended: report.ended, survived: report.survived }
     }
 
     fn is_an_agent(&self, head: &ProcessHead) -> bool {
@@ -113,7 +113,7 @@ struct Search<'a> {
     parents: HashMap<u32, u32>,
     recognised: HashSet<u32>,
     strays: HashSet<ProcessRef>,
-    carriers: HashSet<u32>,
+    owners: HashSet<u32>,
     live: &'a HashSet<(&'a str, &'a str)>,
 }
 
@@ -126,8 +126,8 @@ impl Search<'_> {
 
     fn judge(&self, head: &ProcessHead) -> Option<Orphan> {
         let pid = head.process.pid;
-        let has_owner_above = || self.ancestors(pid).any(|above| self.carriers.contains(&above));
-        if self.carriers.contains(&pid) || has_owner_above() {
+        let has_owner_above = || self.ancestors(pid).any(|above| self.owners.contains(&above));
+        if self.owners.contains(&pid) || has_owner_above() {
             return None;
         }
         let process = self.fleet.kernel.inspect(head, InspectRequest::default())?;

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 
 use crate::Fleet;
 use crate::act::launch::clean_up;
-use crate::keep::launches::{LaunchFolder, Record, Retention, Why, half_made};
+use crate::keep::launches::{LaunchFolder, PruneReason, Record, Retention, half_made};
 use crate::read::query::Query;
 
 /// How many old records one launch removes in passing.
@@ -22,7 +22,7 @@ pub struct Pruned {
     pub path: PathBuf,
     /// `None` for one that was never completely written.
     pub record: Option<Record>,
-    pub why: Why,
+    pub why: PruneReason,
 }
 
 impl Fleet {
@@ -34,7 +34,7 @@ impl Fleet {
         let has_session = |record: &Record| self.has_session(record);
         let retention =
             Retention { kernel: self.kernel.as_ref(), now, kept, note: !dry_run, has_session: &has_session };
-        let gone = |folder: &LaunchFolder, record: Option<Record>, why: Why| Pruned {
+        let gone = |folder: &LaunchFolder, record: Option<Record>, why: PruneReason| Pruned {
             path: folder.path().to_owned(),
             record,
             why,
@@ -44,14 +44,14 @@ impl Fleet {
             if !dry_run {
                 match expired.why {
                     // Its session and its worktree belong to the user.
-                    Why::Old => drop(expired.folder.remove()),
+                    PruneReason::Old => drop(expired.folder.remove()),
                     _ => clean_up(self, &expired.folder, &expired.record),
                 }
             }
             pruned.push(gone(&expired.folder, Some(expired.record), expired.why));
         }
         let half = half_made(launches, !dry_run);
-        pruned.extend(half.iter().map(|folder| gone(folder, None, Why::HalfMade)));
+        pruned.extend(half.iter().map(|folder| gone(folder, None, PruneReason::HalfMade)));
         pruned
     }
 
@@ -60,7 +60,7 @@ impl Fleet {
         let ledger = self.ledger();
         let retention =
             Retention { kernel: self.kernel.as_ref(), now, kept, note: true, has_session: &|_| true };
-        let old = ledger.expired(&retention).filter(|expired| expired.why == Why::Old);
+        let old = ledger.expired(&retention).filter(|expired| expired.why == PruneReason::Old);
         for expired in old.take(REMOVED_IN_PASSING) {
             // If it cannot be removed now, the next launch tries again.
             let _ = expired.folder.remove();

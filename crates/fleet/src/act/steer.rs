@@ -45,7 +45,8 @@ impl From<ServerError> for SpeakError {
 /// What `send`, `approve`, `deny` and `answer` print with --json, and their routes answer. A refusal is an error instead.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Taken {
+#[schemars(rename = "Taken")]
+pub struct Receipt {
     id: String,
     adapter: String,
     /// By the agent itself.
@@ -56,7 +57,7 @@ pub struct Taken {
     pub session: Option<Session>,
 }
 
-impl Taken {
+impl Receipt {
     /// Returns the same, with what was answered.
     #[must_use]
     pub fn answering(self, answered: Option<Pending>) -> Self {
@@ -128,8 +129,8 @@ impl Fleet {
     }
 
     /// Reports that the agent accepted it, with the session as it is now.
-    pub fn taken(&self, target: &Surveyed) -> Taken {
-        Taken {
+    pub fn receipt(&self, target: &Surveyed) -> Receipt {
+        Receipt {
             id: target.key.id.clone(),
             adapter: target.key.adapter.clone(),
             accepted: true,
@@ -149,7 +150,7 @@ impl Fleet {
 
 /// Runs this on its own thread, so that a server that hangs cannot block us.
 fn within(
-    patience: Duration,
+    timeout: Duration,
     agent: &str,
     speak: impl FnOnce() -> Result<(), ServerError> + Send + 'static,
 ) -> Result<(), SpeakError> {
@@ -159,12 +160,12 @@ fn within(
         // The receiver is gone if the server was late.
         let _ = answers.send(said);
     });
-    match inbox.recv_timeout(patience) {
+    match inbox.recv_timeout(timeout) {
         Ok(Ok(said)) => Ok(said?),
         Ok(Err(_)) => Err(SpeakError::Silent(format!("the adapter of {agent} panicked"))),
         Err(_) => Err(SpeakError::Silent(format!(
             "{agent} did not answer within {} s; whether it took it is not known",
-            patience.as_secs()
+            timeout.as_secs()
         ))),
     }
 }

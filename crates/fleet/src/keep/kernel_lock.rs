@@ -30,14 +30,14 @@ impl KernelLock {
     }
 
     /// Takes the lock of a file that exists only to be locked. `None` means that another process held it all the time.
-    pub fn on_file(path: &Path, patience: Duration) -> io::Result<Option<Self>> {
-        Self::take(own::open_or_create(path)?, patience)
+    pub fn on_file(path: &Path, timeout: Duration) -> io::Result<Option<Self>> {
+        Self::take(own::open_or_create(path)?, timeout)
     }
 
     /// Takes the lock of a directory itself, so that nothing is written. `None` means that another process held it all
     /// the time.
-    pub fn on_folder(path: &Path, patience: Duration) -> io::Result<Option<Self>> {
-        Self::take(agentctl_files::open_folder(path)?, patience)
+    pub fn on_folder(path: &Path, timeout: Duration) -> io::Result<Option<Self>> {
+        Self::take(agentctl_files::open_folder(path)?, timeout)
     }
 
     /// Whether a process holds a directory now. Asking blocks neither those who take the lock nor others who ask.
@@ -52,8 +52,8 @@ impl KernelLock {
 
     /// Takes the lock of a file that exists for another purpose. `None` means that another process held it all the
     /// time.
-    pub fn on_existing(path: &Path, patience: Duration) -> io::Result<Option<Self>> {
-        Self::take(own::open(path)?, patience)
+    pub fn on_existing(path: &Path, timeout: Duration) -> io::Result<Option<Self>> {
+        Self::take(own::open(path)?, timeout)
     }
 
     /// Takes the lock of a file that only its creator has open.
@@ -61,13 +61,13 @@ impl KernelLock {
         Self::take(file, Duration::ZERO)?.ok_or_else(|| io::Error::other("another process holds a new file"))
     }
 
-    fn take(file: File, patience: Duration) -> io::Result<Option<Self>> {
+    fn take(file: File, timeout: Duration) -> io::Result<Option<Self>> {
         let began = Instant::now();
         loop {
             match file.try_lock() {
                 Ok(()) => return Ok(Some(Self(Some(file)))),
                 Err(TryLockError::Error(error)) => return Err(error),
-                Err(TryLockError::WouldBlock) if began.elapsed() >= patience => return Ok(None),
+                Err(TryLockError::WouldBlock) if began.elapsed() >= timeout => return Ok(None),
                 Err(TryLockError::WouldBlock) => std::thread::sleep(POLL_INTERVAL),
             }
         }

@@ -45,14 +45,14 @@ fn survey(sessions: Vec<Session>) -> Survey {
             adapter: session.adapter.clone(),
             root: session.config_root.clone(),
             id: session.id.clone(),
-            slot: None,
+            variant: None,
         };
         Surveyed {
             key,
             session: Box::new(session),
             place: "/x".into(),
             rule: Rule::TurnOpen,
-            carriers: Vec::new(),
+            owners: Vec::new(),
         }
     });
     Survey { sessions: sessions.collect(), ..Survey::default() }

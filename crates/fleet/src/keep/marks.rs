@@ -61,7 +61,7 @@ pub struct Marks {
 
 /// The failures that were put away, as they were when the file was read.
 #[derive(Debug, Default)]
-pub struct PutAway(BTreeMap<String, InboxMark>);
+pub struct DoneMarks(BTreeMap<String, InboxMark>);
 
 impl Marks {
     pub fn of(store: Store) -> Self {
@@ -73,8 +73,8 @@ impl Marks {
         self.store.folder()
     }
 
-    pub fn put_away(&self) -> Result<PutAway, StoreError> {
-        Ok(PutAway(self.store.read::<MarkBook>()?.inbox))
+    pub fn put_away(&self) -> Result<DoneMarks, StoreError> {
+        Ok(DoneMarks(self.store.read::<MarkBook>()?.inbox))
     }
 
     /// Whether a person has agreed to these contents.
@@ -115,7 +115,7 @@ impl Marks {
     }
 }
 
-impl PutAway {
+impl DoneMarks {
     /// Whether the failure that the session shows now is the one that was put away.
     pub fn covers(&self, key: &SessionKey, session: &Session) -> bool {
         self.0
@@ -126,9 +126,9 @@ impl PutAway {
 
 /// The keys of a JSON object must be text.
 fn key_text(key: &SessionKey) -> String {
-    let SessionKey { adapter, root, id, slot } = key;
-    let slot = slot.as_ref().map(|slot| format!(" {slot}")).unwrap_or_default();
-    format!("{adapter} {id} {root}{slot}")
+    let SessionKey { adapter, root, id, variant } = key;
+    let variant = variant.as_ref().map(|variant| format!(" {variant}")).unwrap_or_default();
+    format!("{adapter} {id} {root}{variant}")
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::keep::marks::{Marks, PutAway};
+use crate::keep::marks::{DoneMarks, Marks};
 use crate::keep::store::StoreError;
 use crate::read::offers::place;
 use crate::{Fleet, Offer, Query, Wanted};
@@ -26,7 +26,7 @@ pub enum InboxKind {
 }
 
 impl InboxKind {
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Approval => "approval",
             Self::Question => "question",
@@ -94,7 +94,7 @@ impl Fleet {
         // If the marks cannot be read, nothing counts as put away: showing too much is better than showing too little.
         let (put_away, warnings) = match marks.put_away() {
             Ok(put_away) => (put_away, Vec::new()),
-            Err(error) => (PutAway::default(), vec![error.to_string()]),
+            Err(error) => (DoneMarks::default(), vec![error.to_string()]),
         };
         let items = inbox(&survey, since, &put_away, |surveyed| self.offers(surveyed));
         Inbox { as_of: now, items, sources: survey.sources, warnings }
@@ -149,7 +149,7 @@ fn has_failed(session: &Session) -> bool {
 fn inbox(
     survey: &Survey,
     failures_since: Option<Timestamp>,
-    put_away: &PutAway,
+    put_away: &DoneMarks,
     offers: impl Fn(&Surveyed) -> Vec<Offer>,
 ) -> Vec<InboxItem> {
     let own = survey.sessions.iter().filter(|surveyed| !surveyed.session.is_subagent());
@@ -235,7 +235,7 @@ mod tests {
 
     use super::*;
     use crate::read::offers;
-    use crate::read::offers::WaysIn;
+    use crate::read::offers::Reachability;
 
     fn at(text: &str) -> Timestamp {
         text.parse().unwrap()
@@ -258,23 +258,23 @@ mod tests {
     fn items(sessions: Vec<Session>) -> Vec<InboxItem> {
         let surveyed = sessions.into_iter().map(|session| {
             let key =
-                SessionKey { adapter: "pi".into(), root: "/r".into(), id: session.id.clone(), slot: None };
+                SessionKey { adapter: "pi".into(), root: "/r".into(), id: session.id.clone(), variant: None };
             Surveyed {
                 key,
                 session: Box::new(session),
                 place: "/x".into(),
                 rule: Rule::TurnOpen,
-                carriers: Vec::new(),
+                owners: Vec::new(),
             }
         });
         let survey = Survey { sessions: surveyed.collect(), ..Survey::default() };
-        inbox(&survey, Some(at("2026-11-15T10:00:00Z")), &PutAway::default(), |surveyed| {
+        inbox(&survey, Some(at("2026-11-15T10:00:00Z")), &DoneMarks::default(), |surveyed| {
             let served = surveyed.session.status != Status::Stopped;
-            let ways_in = WaysIn {
+            let ways_in = Reachability {
                 accepts_messages: served,
                 can_continue: true,
                 can_be_opened: true,
-                ..WaysIn::default()
+                ..Reachability::default()
             };
             offers::offers(&surveyed.session, ways_in)
         })

@@ -66,7 +66,7 @@ impl Offer {
 /// What is known about a session beside the session object.
 #[derive(Debug, Clone, Copy, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "five facts that do not depend on each other")]
-pub(crate) struct WaysIn {
+pub(crate) struct Reachability {
     /// A server accepts messages for it.
     pub(crate) accepts_messages: bool,
     /// One of its processes runs in a pane of tmux.
@@ -80,7 +80,7 @@ pub(crate) struct WaysIn {
 }
 
 /// Returns the commands that work, most useful first.
-pub(crate) fn offers(session: &Session, ways_in: WaysIn) -> Vec<Offer> {
+pub(crate) fn offers(session: &Session, ways_in: Reachability) -> Vec<Offer> {
     let can = |capability| session.capabilities.contains(&capability);
     let waits = |kind| session.pending.iter().any(|pending| pending.kind == kind && pending.answerable);
     let is_own = !session.is_subagent();
@@ -125,11 +125,11 @@ impl Fleet {
         format!("{}{}{}", place.unwrap_or_default(), gone.unwrap_or_default(), two.join(", "))
     }
 
-    pub(crate) fn ways_in(&self, target: &Surveyed) -> WaysIn {
+    pub(crate) fn ways_in(&self, target: &Surveyed) -> Reachability {
         let session = &target.session;
         let is_in_gateway = self.is_in_gateway(target);
         let has_folder = session.cwd.is_some() && gone_folder(session).is_none();
-        WaysIn {
+        Reachability {
             accepts_messages: self.accepts_messages(target, is_in_gateway),
             is_in_tmux: session.pid.is_some_and(|pid| match self.kernel.heads() {
                 Observed::Seen(heads) => is_in_tmux(&heads, pid),
@@ -147,11 +147,11 @@ impl Fleet {
             return is_in_gateway;
         }
         let Ok((_, control)) = self.control_of(target) else { return false };
-        let asked = |carriers: &[(agentctl_model::Process, &str)]| {
-            let agents = carriers.iter().filter(|(_, role)| *role != "wrapper");
+        let asked = |owners: &[(agentctl_model::Process, &str)]| {
+            let agents = owners.iter().filter(|(_, role)| *role != "wrapper");
             agents.into_iter().any(|(process, _)| control.stop_way(&target.session, process) == StopWay::Ask)
         };
-        self.carriers(target).is_ok_and(|carriers| asked(&carriers))
+        self.owners(target).is_ok_and(|owners| asked(&owners))
     }
 }
 
@@ -194,20 +194,24 @@ mod tests {
     #[test]
     fn nothing_is_offered_that_would_be_refused() {
         use Offer as O;
-        let here = WaysIn { can_continue: true, can_be_opened: true, ..WaysIn::default() };
-        let gone = WaysIn { can_continue: false, ..here };
+        let here = Reachability { can_continue: true, can_be_opened: true, ..Reachability::default() };
+        let gone = Reachability { can_continue: false, ..here };
         assert_eq!(offers(&able(Status::Stopped), here), [O::Resume, O::Open, O::Peek]);
         assert_eq!(offers(&able(Status::Stopped), gone), [O::Peek], "its folder is gone");
         // In a terminal of its own there is no way in.
         assert_eq!(offers(&able(Status::Idle), here), [O::Stop, O::Fork, O::Peek]);
-        let pane = WaysIn { is_in_tmux: true, ..here };
+        let pane = Reachability { is_in_tmux: true, ..here };
         assert_eq!(offers(&able(Status::Idle), pane)[0], O::Attach);
-        let served = WaysIn { accepts_messages: true, ..here };
+        let served = Reachability { accepts_messages: true, ..here };
         assert_eq!(offers(&able(Status::Running), served)[0], O::Send);
         let launched = Session { launch: Some(LaunchInfo::default()), ..able(Status::Running) };
         assert_eq!(offers(&launched, here), [O::Wait, O::Stop, O::Fork, O::Peek]);
-        let hosted =
-            WaysIn { is_in_gateway: true, accepts_messages: true, can_continue: true, ..WaysIn::default() };
+        let hosted = Reachability {
+            is_in_gateway: true,
+            accepts_messages: true,
+            can_continue: true,
+            ..Reachability::default()
+        };
         let resting = Session { pid: None, ..able(Status::Idle) };
         assert_eq!(offers(&resting, hosted), [O::Send, O::Resume, O::Peek]);
         let pending = |kind, answerable| Session {

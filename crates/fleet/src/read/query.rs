@@ -5,7 +5,7 @@ pub use agentctl_model::text::period::Since;
 use jiff::Timestamp;
 
 use crate::keep::launches::Record;
-use crate::read::list::{Narrowing, StatusWord};
+use crate::read::list::{ListFilter, StatusFilter};
 
 /// Which sessions a caller wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub enum Wanted {
 impl Wanted {
     /// Returns what a list shows: live sessions, and with `all` stopped ones too. A period, or a status that stopped
     /// sessions have, also asks for stopped ones.
-    pub fn listed(all: bool, since: Option<Since>, statuses: &[StatusWord]) -> Self {
+    pub fn listed(all: bool, since: Option<Since>, statuses: &[StatusFilter]) -> Self {
         if all || since.is_some() || statuses.iter().any(|word| word.reaches_stopped()) {
             Self::All { since: since.unwrap_or(Since::DEFAULT) }
         } else {
@@ -61,7 +61,7 @@ pub struct Query {
     /// Only this config root.
     pub root: Option<String>,
     /// How a list filters and sorts the answer. It does not narrow the survey.
-    pub narrowing: Narrowing,
+    pub filter: ListFilter,
 }
 
 /// How many characters of a prompt or message a list contains.
@@ -76,7 +76,7 @@ impl Query {
             whole_texts: false,
             adapters: Vec::new(),
             root: None,
-            narrowing: Narrowing::default(),
+            filter: ListFilter::default(),
         }
     }
 

@@ -124,9 +124,9 @@ mod tests {
             "id": id, "adapter": "pi", "configRoot": "/r", "status": status, "outcome": outcome, "pending": [],
             "processes": [], "capabilities": [], "evidence": [Evidence::said(Witness::Kernel, "looked", None)], "meta": {}
         });
-        let key = SessionKey { adapter: "pi".into(), root: "/r".into(), id: id.into(), slot: None };
+        let key = SessionKey { adapter: "pi".into(), root: "/r".into(), id: id.into(), variant: None };
         let session = serde_json::from_value(session).unwrap();
-        Surveyed { key, session, place: "/x".into(), rule: Rule::TurnOpen, carriers: Vec::new() }
+        Surveyed { key, session, place: "/x".into(), rule: Rule::TurnOpen, owners: Vec::new() }
     }
 
     fn survey(sessions: Vec<Surveyed>, coverage: &str) -> Survey {

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::git::{git, git_about, text_of};
 use super::list::{Listed, bases, changes, listed, unpushed};
-use super::{Undone, WorktreeError, common_folder, delete_branch, hold};
+use super::{UndoResult, WorktreeError, common_folder, delete_branch, hold};
 use crate::worktree::root::real_path;
 
 /// Why a tree is not simply removed.
@@ -60,7 +60,7 @@ pub struct Cleaning {
 
 /// How far a cleaning may go.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Wish {
+pub struct CleanOptions {
     pub force: bool,
     pub delete_branch: bool,
     pub dry_run: bool,
@@ -72,7 +72,7 @@ pub fn clean(
     path: &Path,
     repository: Option<&Path>,
     holders: &[DirectoryHolder],
-    wish: Wish,
+    options: CleanOptions,
 ) -> Result<Cleaning, WorktreeError> {
     let path = real_path(path);
     // The directory of a worktree may be gone; then only the repository knows of it.
@@ -90,7 +90,7 @@ pub fn clean(
     let mut done = Cleaning {
         path: tree.path.to_string_lossy().into_owned(),
         branch: tree.branch.clone(),
-        removed: losses.is_empty() || (wish.force && !alive),
+        removed: losses.is_empty() || (options.force && !alive),
         branch_deleted: false,
         losses,
         ignored: ignored(&tree.path)?,
@@ -99,15 +99,15 @@ pub fn clean(
     if !done.removed {
         return Ok(done);
     }
-    if wish.dry_run {
-        done.branch_deleted = wish.delete_branch && tree.branch.is_some();
+    if options.dry_run {
+        done.branch_deleted = options.delete_branch && tree.branch.is_some();
         return Ok(done);
     }
-    remove(&common, tree, wish.force)?;
-    if let (true, Some(branch), Some(head)) = (wish.delete_branch, &tree.branch, &tree.head) {
+    remove(&common, tree, options.force)?;
+    if let (true, Some(branch), Some(head)) = (options.delete_branch, &tree.branch, &tree.head) {
         match delete_branch(&common, branch, head)? {
-            Undone::Removed => done.branch_deleted = true,
-            Undone::Kept(why) => done.note = Some(why),
+            UndoResult::Removed => done.branch_deleted = true,
+            UndoResult::Kept(why) => done.note = Some(why),
         }
     }
     Ok(done)

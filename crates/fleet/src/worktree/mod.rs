@@ -28,11 +28,11 @@ use crate::keep::kernel_lock::KernelLock;
 use crate::keep::marks::Marks;
 use crate::keep::store::StoreError;
 
-pub use clean::{Cleaning, Loss, LossKind, Wish, clean, linked};
+pub use clean::{CleanOptions, Cleaning, Loss, LossKind, clean, linked};
 pub use diff::{DiffStat, Form, diff, diffstat};
 pub use list::{TreeState, Worktree, list};
 pub use programs::{Programs, consent, programs};
-pub use view::{Cleaned, FailedTree, HeldTree, NewTree, Trees, TreesError, Which};
+pub use view::{Cleaned, FailedTree, HeldTree, NewTree, Trees, TreesError, WorktreeSelection};
 
 use git::{git, git_about, git_of_the_user, git_says, git_with_programs, text_of};
 use list::{Listed, listed};
@@ -106,7 +106,7 @@ pub struct Made {
 
 /// The result of an undo.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Undone {
+pub enum UndoResult {
     Removed,
     /// There is work in it, so it stays; this is the reason.
     Kept(String),
@@ -270,7 +270,7 @@ fn fill(made: &Made, repository: &Path, marks: &Marks) -> Result<(), WorktreeErr
 
 /// Removes a worktree that we made, and its branch if we made that too, if nothing was done there: no changed or new
 /// file, no commit of its own. This undoes what a failed launch made.
-pub fn remove_if_clean(made: &Made) -> Result<Undone, WorktreeError> {
+pub fn remove_if_clean(made: &Made) -> Result<UndoResult, WorktreeError> {
     let _held = hold(&made.common)?;
     let mut remove: Vec<&std::ffi::OsStr> = vec!["worktree".as_ref(), "remove".as_ref()];
     if made.path.exists() {
@@ -280,45 +280,48 @@ pub fn remove_if_clean(made: &Made) -> Result<Undone, WorktreeError> {
         }
         let changes = list::changes(&made.path)?;
         if changes.any() && !never_filled {
-            return Ok(Undone::Kept(format!("{} has {changes}", made.path.display())));
+            return Ok(UndoResult::Kept(format!("{} has {changes}", made.path.display())));
         }
         let head = commit_of(&made.path, "HEAD")?;
         if head.as_ref() != Some(&made.commit) {
-            return Ok(Undone::Kept(format!("{} has commits of its own", made.path.display())));
+            return Ok(UndoResult::Kept(format!("{} has commits of its own", made.path.display())));
         }
     }
     // Without --force, git itself checks once more.
     remove.push(made.path.as_os_str());
     if listed(&made.common)?.iter().any(|tree| tree.path == made.path) {
         if !is_ours(made)? {
-            return Ok(Undone::Kept(format!("{} is on another branch", made.path.display())));
+            return Ok(UndoResult::Kept(format!("{} is on another branch", made.path.display())));
         }
         git_about(&made.common, &made.path, &remove)?;
     }
     if made.created_branch {
         return delete_branch(&made.common, &made.branch, &made.commit);
     }
-    Ok(Undone::Removed)
+    Ok(UndoResult::Removed)
 }
 
 /// Deletes the branch only if it still stands at `commit`: git compares and deletes in one step.
-fn delete_branch(common: &Path, branch: &str, commit: &str) -> Result<Undone, WorktreeError> {
+fn delete_branch(common: &Path, branch: &str, commit: &str) -> Result<UndoResult, WorktreeError> {
     let reference = format!("refs/heads/{branch}");
     match commit_of(common, &reference)? {
-        None => return Ok(Undone::Removed),
+        None => return Ok(UndoResult::Removed),
         Some(tip) if tip != commit => {
-            return Ok(Undone::Kept(format!("the branch {branch} has commits of its own")));
+            return Ok(UndoResult::Kept(format!("the branch {branch} has commits of its own")));
         }
         Some(_) => {}
     }
     // Deleting by comparison does not check whether the branch is checked out somewhere, so we do.
     if let Some(tree) = listed(common)?.iter().find(|tree| tree.branch.as_deref() == Some(branch)) {
-        return Ok(Undone::Kept(format!("the branch {branch} is checked out in {}", tree.path.display())));
+        return Ok(UndoResult::Kept(format!(
+            "the branch {branch} is checked out in {}",
+            tree.path.display()
+        )));
     }
     git(common, &["update-ref", "-d", &reference, commit])?;
     // The upstream of the branch is a setting that the next branch of this name must not inherit; there may be none.
     let _ = git(common, &["config", "--remove-section", &format!("branch.{branch}")]);
-    Ok(Undone::Removed)
+    Ok(UndoResult::Removed)
 }
 
 /// Removes a worktree of ours that could not be filled (no consent, a hook refused, the disk is full). No other process

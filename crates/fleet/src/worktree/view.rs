@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Cleaning, Made, Wish, Worktree, WorktreeError, clean, linked, list};
+use super::{CleanOptions, Cleaning, Made, Worktree, WorktreeError, clean, linked, list};
 use crate::keep::store::StoreError;
 use crate::{Fleet, Locks, Query, Wanted};
 
@@ -80,7 +80,7 @@ pub struct FailedTree {
 
 /// Which worktrees are to be cleaned.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Which {
+pub enum WorktreeSelection {
     /// All that were added to the repository.
     All,
     These(Vec<PathBuf>),
@@ -103,20 +103,20 @@ impl Fleet {
     pub fn clean_worktrees(
         &self,
         repository: &Path,
-        which: Which,
-        wish: Wish,
+        which: WorktreeSelection,
+        options: CleanOptions,
         locks: &Locks,
         now: Timestamp,
     ) -> Result<Cleaned, TreesError> {
         let paths = match which {
-            Which::All => linked(repository)?,
-            Which::These(paths) => paths,
+            WorktreeSelection::All => linked(repository)?,
+            WorktreeSelection::These(paths) => paths,
         };
         let survey = self.survey(&Query::new(Wanted::Live));
         let (mut worktrees, mut failed) = (Vec::new(), Vec::new());
         for path in &paths {
             let holders = locks.holders(&survey, path, now)?;
-            match clean(path, Some(repository), &holders, wish) {
+            match clean(path, Some(repository), &holders, options) {
                 Ok(cleaning) => worktrees.push(cleaning),
                 // One bad name among several must not hide the results of the others.
                 Err(error) if paths.len() > 1 && !matches!(error, WorktreeError::NoGit(_)) => {
@@ -128,6 +128,6 @@ impl Fleet {
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(Cleaned { dry_run: wish.dry_run, worktrees, failed, sources: survey.sources })
+        Ok(Cleaned { dry_run: options.dry_run, worktrees, failed, sources: survey.sources })
     }
 }

@@ -14,7 +14,7 @@ use serde_json::json;
 use super::hostile::{misbehaving, misbehaving_over_tls};
 use super::{everything, fleet, root, secure_root};
 
-const PATIENCE: Duration = Duration::from_millis(300);
+const TIMEOUT: Duration = Duration::from_millis(300);
 /// The machine may be busy; a record that trickles to its end would take a minute and a half.
 const BOUND: Duration = Duration::from_secs(20);
 
@@ -33,7 +33,7 @@ fn evasions() -> Vec<Act> {
 }
 
 fn gateway(root: &Root) -> GatewayClient {
-    GatewayClient::of(root).unwrap().with_timeout(PATIENCE)
+    GatewayClient::of(root).unwrap().with_timeout(TIMEOUT)
 }
 
 #[test]
@@ -59,10 +59,10 @@ fn one_who_listens_comes_back_in_time_though_bytes_trickle_in() {
     let secure = misbehaving_over_tls("sessions.subscribe", act);
     for root in [root(&plain), secure_root(&secure)] {
         let mut watch = Watch::new(GatewayClient::of(&root).unwrap());
-        assert_eq!(watch.next(PATIENCE).unwrap(), FeedMessage::Changed, "it connects");
+        assert_eq!(watch.next(TIMEOUT).unwrap(), FeedMessage::Changed, "it connects");
         for _ in 0..3 {
             let began = Instant::now();
-            assert_eq!(watch.next(PATIENCE).unwrap(), FeedMessage::Nothing);
+            assert_eq!(watch.next(TIMEOUT).unwrap(), FeedMessage::Nothing);
             assert!(began.elapsed() < BOUND, "{:?}", began.elapsed());
         }
     }

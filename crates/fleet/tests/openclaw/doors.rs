@@ -118,7 +118,7 @@ fn a_list_that_moves_while_it_is_read_is_no_whole_list() {
         adapter: "openclaw".into(),
         root: root.path.to_str().unwrap().into(),
         id: id.into(),
-        slot: None,
+        variant: None,
     };
     let absent = key("agent:main:elsewhere");
     let survey = fleet(vec![root.clone()], PATIENT).survey(&everything());
@@ -137,7 +137,7 @@ fn during_an_outage_there_is_no_verdict_and_afterwards_the_truth() {
     let survey = fleet.survey(&everything());
     assert_eq!(survey.sources[0].error.as_deref(), Some("connection refused"));
     let (adapter, path) = ("openclaw".to_owned(), root.path.to_str().unwrap().to_owned());
-    let key = SessionKey { adapter, root: path, id: "agent:main:x".into(), slot: None };
+    let key = SessionKey { adapter, root: path, id: "agent:main:x".into(), variant: None };
     assert_eq!(survey.prove_ended(&key), None);
     let selector = Selector { text: "agent:main:x".into(), ..Selector::default() };
     assert!(matches!(

@@ -23,7 +23,7 @@ fn check(survey: &Survey, ledger: &Ledger, now: u64) {
 /// No session that the gateway works on may be proven ended, whatever was read.
 fn proves_no_end(survey: &Survey, ledger: &Ledger, root: &str) {
     for id in ledger.at_work() {
-        let key = SessionKey { adapter: "openclaw".into(), root: root.into(), id, slot: None };
+        let key = SessionKey { adapter: "openclaw".into(), root: root.into(), id, variant: None };
         assert_eq!(survey.prove_ended(&key), None, "{key:?}");
     }
 }

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{PATIENT, Scene, everything, fleet, fleet_of, root, secure_root, session};
 
-const PATIENCE: Duration = Duration::from_millis(400);
+const TIMEOUT: Duration = Duration::from_millis(400);
 /// Far longer than the timeout, since the machine may be busy; far shorter than forever.
 const BOUND: Duration = Duration::from_secs(20);
 
@@ -78,7 +78,7 @@ fn bad_manners_at_any_step_cost_bounded_time_and_only_their_own_source() {
         let mut roots: Vec<_> = bad.iter().map(|(_, gateway)| root(gateway)).collect();
         roots.extend(worse.iter().map(|(_, gateway)| secure_root(gateway)));
         // The good one may be slow on a busy machine; only the others are bounded.
-        let mut roots: Vec<_> = roots.into_iter().map(|root| (root, PATIENCE)).collect();
+        let mut roots: Vec<_> = roots.into_iter().map(|root| (root, TIMEOUT)).collect();
         roots.push((root(&good.gateway), BOUND));
         let began = Instant::now();
         let survey = fleet_of(roots).survey(&everything());

@@ -80,7 +80,7 @@ fn who_is_named_is_searched_for_and_whoever_is_not_found_by_the_whole_list_is_go
     let (asked, survey, place) = named("agent:main:gone");
     assert_eq!((ids(&survey).len(), asked.len()), (0, 1 + 5), "{asked:?}");
     let key =
-        SessionKey { adapter: "openclaw".into(), root: place, id: "agent:main:gone".into(), slot: None };
+        SessionKey { adapter: "openclaw".into(), root: place, id: "agent:main:gone".into(), variant: None };
     assert!(survey.prove_ended(&key).is_some());
     let (asked, survey, _) = named("0192-of-another-agent");
     assert_eq!((ids(&survey).len(), asked.len()), (0, 1), "no key of a gateway begins so: {asked:?}");

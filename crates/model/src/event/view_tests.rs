@@ -24,12 +24,12 @@ fn surveyed(root: &str, id: u8, status: Status) -> Surveyed {
         session: Box::new(session),
         place: "/x".into(),
         rule: Rule::TurnOpen,
-        carriers: Vec::new(),
+        owners: Vec::new(),
     }
 }
 
 fn key(root: &str, id: u8) -> SessionKey {
-    SessionKey { adapter: "a".into(), root: root.into(), id: id.to_string(), slot: None }
+    SessionKey { adapter: "a".into(), root: root.into(), id: id.to_string(), variant: None }
 }
 
 fn report(root: &str, coverage: &Coverage) -> SourceReport {

@@ -72,27 +72,27 @@ pub enum OwnerIdentity {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Registration {
     pub id: String,
-    pub slot: Option<String>,
+    pub variant: Option<String>,
     pub holder: OwnerIdentity,
     /// The file with the note, for evidence.
     pub place: PathBuf,
     pub headless: bool,
     /// What the live owner reports about the session now.
-    pub testimony: Option<LiveReport>,
+    pub live_report: Option<LiveReport>,
     /// What the note itself contains about a session that has no records yet.
     pub found: Option<Found>,
 }
 
 /// The state that a gateway reports for one of its sessions. There is no process here, so this report decides.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Remote {
+pub struct RemoteReport {
     pub id: String,
-    pub slot: Option<String>,
-    pub word: RemoteState,
+    pub variant: Option<String>,
+    pub state: RemoteState,
     /// What the gateway reported, and when it was read.
     pub evidence: Evidence,
     /// What else it reports about the session now, such as pending requests.
-    pub testimony: LiveReport,
+    pub live_report: LiveReport,
 }
 
 /// What one source returned.
@@ -102,7 +102,7 @@ pub struct Harvest {
     /// The agent's notes about its live processes, including stale ones.
     pub registrations: Vec<Registration>,
     /// What a gateway reports about its sessions, for which the kernel shows no process.
-    pub remote: Vec<Remote>,
+    pub remote: Vec<RemoteReport>,
     pub coverage: Coverage,
     pub warnings: Vec<String>,
     /// Record types that the adapter does not know, with their counts: `doctor` shows them as format drift.
@@ -183,7 +183,7 @@ pub struct Surveyed {
     pub rule: Rule,
     /// Its owners, in the order of `session.processes`. A caller that acts on them inspects them again first.
     #[serde(skip)]
-    pub carriers: Vec<OwnerProcess>,
+    pub owners: Vec<OwnerProcess>,
 }
 
 /// A process that owns a session.
@@ -252,7 +252,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn key(id: &str) -> SessionKey {
-        SessionKey { adapter: "a".into(), root: "/r".into(), id: id.into(), slot: None }
+        SessionKey { adapter: "a".into(), root: "/r".into(), id: id.into(), variant: None }
     }
 
     fn report(coverage: &Coverage) -> SourceReport {

@@ -76,7 +76,7 @@ mod tests {
             "pid": (adapter != "openclaw" && status != Status::Stopped).then_some(7), "capabilities": [],
             "evidence": [Evidence::said(Witness::Kernel, "looked", None)], "meta": {}
         });
-        let key = SessionKey { adapter: adapter.into(), root: root.into(), id: id.into(), slot: None };
+        let key = SessionKey { adapter: adapter.into(), root: root.into(), id: id.into(), variant: None };
         (key, serde_json::from_value(session).unwrap())
     }
 

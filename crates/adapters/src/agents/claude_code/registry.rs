@@ -65,18 +65,18 @@ pub(super) fn parse(bytes: &[u8], place: &Path) -> Option<Registration> {
         (None, _) => format!("sessions/{file} names this session, no status yet"),
     };
     Some(Registration {
-        slot: None,
+        variant: None,
         holder,
         place: place.to_owned(),
         headless: note.entrypoint.as_deref().is_some_and(|entry| entry.starts_with("sdk")),
-        testimony: Some(LiveReport {
+        live_report: Some(LiveReport {
             evidence: vec![Evidence::said(Witness::Registry, clean_cut(&words, Some(300)), at)],
             since: at,
             ..status(&note, at)
         }),
         found: Some(Found {
             id: id.clone(),
-            slot: None,
+            variant: None,
             place: place.to_owned(),
             stamp: None,
             facts: facts(&note),
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn the_status_becomes_a_turn() {
-        let state = |status| note(status).testimony.unwrap().turn.map(|turn| turn.state);
+        let state = |status| note(status).live_report.unwrap().turn.map(|turn| turn.state);
         assert_eq!(state(r#","status":"busy""#), Some(TurnState::Open));
         assert_eq!(state(r#","status":"idle""#), Some(TurnState::Ended));
         assert_eq!(

@@ -74,7 +74,7 @@ fn note(id: &str, path: &Path, metadata: &fs::Metadata) -> Registration {
     let taken_at = metadata.modified().ok().and_then(|time| Timestamp::try_from(time).ok());
     let found = Found {
         id: id.to_owned(),
-        slot: None,
+        variant: None,
         place: path.to_owned(),
         stamp: Some(Stamp { size: metadata.len(), modified: taken_at }),
         facts: Facts { turn: Some(Turn::new(TurnState::NotBegun, None)), ..Facts::default() },
@@ -82,11 +82,11 @@ fn note(id: &str, path: &Path, metadata: &fs::Metadata) -> Registration {
     };
     Registration {
         id: id.to_owned(),
-        slot: None,
+        variant: None,
         holder: OwnerIdentity::Lock { device: metadata.dev(), inode: metadata.ino() },
         place: path.to_owned(),
         headless: false,
-        testimony: None,
+        live_report: None,
         found: Some(found),
     }
 }

@@ -16,7 +16,7 @@ use crate::Answer;
 use crate::gateway::ServerError;
 
 /// Long enough for a machine under load; it covers the whole exchange, not one answer.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 /// A turn may end between two requests about it.
 const TRIES: usize = 3;
 
@@ -34,7 +34,7 @@ enum State {
 
 impl<'t> Steered<'t> {
     pub(super) fn reach(socket: &Path, thread: &'t str) -> Result<Self, ServerError> {
-        let server = Server::connect(socket, PATIENCE).map_err(|error| {
+        let server = Server::connect(socket, TIMEOUT).map_err(|error| {
             ServerError::Unheard(format!("the app-server at {} did not answer: {error}", socket.display()))
         })?;
         Ok(Self { server, thread })

@@ -80,9 +80,9 @@ fn notes(folder: &SessionFolder) -> Vec<Registration> {
         let note = format!("inuse.{pid}.lock");
         Registration {
             id: folder.id.clone(),
-            slot: None,
+            variant: None,
             holder: OwnerIdentity::OpenFile { pid, path: real_path.join(format!("inuse.{pid}.hold")) },
-            testimony: Some(registry_report(format!("{note} names pid {pid}"))),
+            live_report: Some(registry_report(format!("{note} names pid {pid}"))),
             place: folder.path.join(note),
             headless: false,
             found: None,
@@ -96,7 +96,7 @@ fn at_empty_prompt(folder: &SessionFolder) -> Found {
     add_workspace(folder, &mut facts);
     Found {
         id: folder.id.clone(),
-        slot: None,
+        variant: None,
         place: folder.workspace(),
         stamp: None,
         facts,

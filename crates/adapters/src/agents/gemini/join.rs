@@ -68,5 +68,12 @@ fn without_file(id: &str, process: &Process) -> Found {
         updated_at: process.head.started_at,
         ..Facts::default()
     };
-    Found { id: id.to_owned(), slot: None, place: super::no_file(), stamp: None, facts, evidence: Vec::new() }
+    Found {
+        id: id.to_owned(),
+        variant: None,
+        place: super::no_file(),
+        stamp: None,
+        facts,
+        evidence: Vec::new(),
+    }
 }

@@ -8,14 +8,14 @@ use std::collections::HashSet;
 
 use agentctl_model::{Harvest, Joined, KernelView, Process, Stray, Tie};
 
-use super::processes::{carriers, is_kimi};
+use super::processes::{is_kimi, owners};
 use crate::control::LAUNCH_MARK;
 use crate::join::{add_pending, alive, claim, only_candidates};
 
 pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Process) -> bool) -> Joined {
     let mut joined = Joined { blind: unseen(kernel), ..Joined::default() };
     let mut nameless = Vec::new();
-    for process in carriers(kernel, ours) {
+    for process in owners(kernel, ours) {
         match kernel.launched_for(process) {
             Some(id) => {
                 let how = alive(process, kernel, "agentctl started it for this session");

@@ -28,10 +28,7 @@ fn is_a_command(head: &ProcessHead) -> bool {
 }
 
 /// The processes that may own a session of this source.
-pub(super) fn carriers(
-    kernel: &KernelView,
-    ours: impl Fn(&Process) -> bool,
-) -> impl Iterator<Item = &Process> {
+pub(super) fn owners(kernel: &KernelView, ours: impl Fn(&Process) -> bool) -> impl Iterator<Item = &Process> {
     kernel
         .processes
         .iter()

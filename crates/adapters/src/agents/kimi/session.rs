@@ -78,7 +78,7 @@ fn empty(folder: &SessionFolder) -> Found {
     let facts = Facts { turn: Some(Turn::new(TurnState::NotBegun, None)), ..Facts::default() };
     Found {
         id: folder.id.clone(),
-        slot: None,
+        variant: None,
         place: folder.wire(),
         stamp: None,
         facts,

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use agentctl_model::text::{clean_cut, one_line};
 use agentctl_model::{
-    Evidence, Facts, Found, LiveReport, NativeSession, Parent, Pending, PendingKind, Relation, Remote,
+    Evidence, Facts, Found, LiveReport, NativeSession, Parent, Pending, PendingKind, Relation, RemoteReport,
     RemoteState, Tokens, Turn, TurnState, Witness,
 };
 use jiff::Timestamp;
@@ -36,7 +36,7 @@ pub(super) struct Snapshot {
 
 impl Snapshot {
     /// Every session with the gateway's report about it.
-    pub(super) fn sessions(&self, place: &Path) -> Vec<(Found, Remote)> {
+    pub(super) fn sessions(&self, place: &Path) -> Vec<(Found, RemoteReport)> {
         let jobs: HashMap<&str, &Job> =
             self.jobs.iter().flatten().map(|job| (job.id.as_str(), job)).collect();
         let folders: HashMap<&str, &str> = self
@@ -58,7 +58,7 @@ impl Snapshot {
                 let folder = row.agent_id.as_deref().and_then(|agent| folders.get(agent).copied());
                 let found = Found {
                     id: row.key.clone(),
-                    slot: None,
+                    variant: None,
                     place: place.to_owned(),
                     stamp: None,
                     facts: self.facts(row, job, folder),
@@ -82,9 +82,9 @@ impl Snapshot {
 
     /// Working, ready, ended, or not reported: from `hasActiveRun`, and for automations from their job; never from a
     /// time.
-    fn remote(&self, row: &Row, job: Option<&Job>, approvals: &[&Approval]) -> Remote {
+    fn remote(&self, row: &Row, job: Option<&Job>, approvals: &[&Approval]) -> RemoteReport {
         let job_runs = job.and_then(|job| job.state.as_ref()).and_then(|state| state.running_at_ms);
-        let (word, report_text) = match row.has_active_run {
+        let (state, report_text) = match row.has_active_run {
             Some(true) if self.approvals.is_none() => {
                 (RemoteState::Running, "hasActiveRun is true; its approvals were not looked at")
             }
@@ -97,27 +97,27 @@ impl Snapshot {
             Some(false) => (RemoteState::Ended, "an automation, hasActiveRun is false"),
             None => (RemoteState::Unsaid, "the row has no hasActiveRun"),
         };
-        let mut testimony = LiveReport::default();
-        if word == RemoteState::Running {
-            testimony.since = job_runs.or_else(|| began(row)).map(|at| at.0);
-            testimony.pending = approvals.iter().map(|approval| pending(approval)).collect();
-            if let Some(first) = testimony.pending.first() {
-                testimony.detail.clone_from(&first.summary);
-                testimony.turn = Some(Turn::new(TurnState::Approval, None));
-                let count = testimony.pending.len();
-                testimony.evidence.push(Evidence::said(
+        let mut live_report = LiveReport::default();
+        if state == RemoteState::Running {
+            live_report.since = job_runs.or_else(|| began(row)).map(|at| at.0);
+            live_report.pending = approvals.iter().map(|approval| pending(approval)).collect();
+            if let Some(first) = live_report.pending.first() {
+                live_report.detail.clone_from(&first.summary);
+                live_report.turn = Some(Turn::new(TurnState::Approval, None));
+                let count = live_report.pending.len();
+                live_report.evidence.push(Evidence::said(
                     Witness::Gateway,
                     format!("{count} approval(s) of this session are pending"),
                     self.at,
                 ));
             }
         }
-        Remote {
+        RemoteReport {
             id: row.key.clone(),
-            slot: None,
-            word,
+            variant: None,
+            state,
             evidence: Evidence::said(Witness::Gateway, report_text, self.at),
-            testimony,
+            live_report,
         }
     }
 }

@@ -156,9 +156,9 @@ fn report_of(process: &Process, directory: &str) -> Option<(ServerReport, Socket
 }
 
 /// What the server at an address reports about a directory; `None` if it is not an OpenCode server.
-pub(super) fn report_at(address: SocketAddr, directory: &str, patience: Duration) -> Option<ServerReport> {
+pub(super) fn report_at(address: SocketAddr, directory: &str, timeout: Duration) -> Option<ServerReport> {
     let query = format!("?directory={}", escaped(directory));
-    let json = |path: &str| get(address, &format!("{path}{query}"), patience);
+    let json = |path: &str| get(address, &format!("{path}{query}"), timeout);
     let mut report = ServerReport {
         doing: serde_json::from_slice(&json("/session/status")?).ok()?,
         ..ServerReport::default()
@@ -224,7 +224,7 @@ fn apply_report(
     for claim in claims.iter_mut().filter(|claim| concerns(claim)) {
         let said = |words: String| Evidence::said(Witness::Gateway, words, Some(kernel.as_of));
         let Some(doing) = report.doing.get(&claim.id) else {
-            claim.testimony = Some(LiveReport {
+            claim.live_report = Some(LiveReport {
                 turn: Some(Turn::new(TurnState::Ended, None)),
                 evidence: vec![said(format!("the server at {address} does not work on it"))],
                 ..LiveReport::default()
@@ -232,7 +232,7 @@ fn apply_report(
             continue;
         };
         claim.tie = Tie::Exact;
-        claim.testimony = Some(live_report(report, doing, &claim.id, |state| {
+        claim.live_report = Some(live_report(report, doing, &claim.id, |state| {
             said(format!("the server at {address} says: {state}"))
         }));
     }

@@ -197,7 +197,7 @@ fn notice_steps_left_open(harvest: &Harvest, claims: &mut [Claim]) {
         let Some(open) = time(found, LEFT_OPEN).filter(|_| closed) else { continue };
         if claim.owner.started_at.is_some_and(|start| open >= start) {
             let words = "a step from the lifetime of this process is open behind the last message";
-            claim.testimony = Some(LiveReport {
+            claim.live_report = Some(LiveReport {
                 turn: Some(Turn::new(TurnState::Open, Some(open))),
                 evidence: vec![Evidence::said(Witness::Database, words, Some(open))],
                 ..LiveReport::default()
@@ -224,7 +224,7 @@ fn add_wrappers(wrappers: &[&Process], ours: &[&Process], kernel: &KernelView, c
             },
             role: "wrapper",
             command: wrapper.head.program().to_owned(),
-            testimony: None,
+            live_report: None,
             ..carried
         }));
     }
@@ -247,7 +247,7 @@ fn subagents(harvest: &Harvest, claims: &[Claim]) -> Vec<Claim> {
                 let inherited: Vec<Claim> = of_parent
                     .map(|claim| Claim {
                         id: found.id.clone(),
-                        testimony: None,
+                        live_report: None,
                         found: None,
                         owner: Owner { headless: false, ..claim.owner.clone() },
                         ..claim.clone()

@@ -136,7 +136,7 @@ pub(crate) fn read<C: Conversation>(
     note(LEFT_OPEN, recent.left_open.map(|at| at.to_string()));
     let evidence = vec![Evidence::new(witness, Fact::TurnIs(recent.turn.state), recent.turn.last)];
     facts.turn = Some(recent.turn);
-    let found = Found { id: head.id.clone(), slot: None, place, stamp, facts, evidence };
+    let found = Found { id: head.id.clone(), variant: None, place, stamp, facts, evidence };
     Ok(ReadSession { found, damaged: reader.damaged, drift: reader.drift })
 }
 

@@ -28,7 +28,7 @@ pub(super) fn join(
             Some(mark) if !ours(process) => {
                 let file = mark.file.as_ref().map(|file| file.to_string_lossy());
                 let mut claims = marked(mark, process, harvest, kernel);
-                claims.retain(|claim| file.is_some() && claim.slot.as_deref() == file.as_deref());
+                claims.retain(|claim| file.is_some() && claim.variant.as_deref() == file.as_deref());
                 joined.claims.extend(claims);
             }
             None if !ours(process) => {}
@@ -79,7 +79,7 @@ fn marked(mark: &Mark, process: &Process, harvest: &Harvest, kernel: &KernelView
     chosen
         .into_iter()
         .map(|found| Claim {
-            slot: found.slot.clone(),
+            variant: found.variant.clone(),
             ..claim(&found.id, process, tie, ends_with_its_turn(process, kernel), how())
         })
         .collect()
@@ -89,8 +89,8 @@ fn marked(mark: &Mark, process: &Process, harvest: &Harvest, kernel: &KernelView
 fn unread(mark: &Mark, process: &Process, kernel: &KernelView) -> Option<Claim> {
     let (id, file) = (mark.id.as_deref()?, mark.file.as_ref()?);
     let how = alive(process, kernel, mark.how);
-    let slot = Some(file.to_string_lossy().into_owned());
-    Some(Claim { slot, ..claim(id, process, Tie::Exact, ends_with_its_turn(process, kernel), how) })
+    let variant = Some(file.to_string_lossy().into_owned());
+    Some(Claim { variant, ..claim(id, process, Tie::Exact, ends_with_its_turn(process, kernel), how) })
 }
 
 /// Whether the process exits with its turn: its arguments say so while they are visible, or agentctl started
@@ -117,11 +117,11 @@ fn pair(
         return;
     }
     let claimed: HashSet<(&str, Option<&str>)> =
-        joined.claims.iter().map(|claim| (claim.id.as_str(), claim.slot.as_deref())).collect();
+        joined.claims.iter().map(|claim| (claim.id.as_str(), claim.variant.as_deref())).collect();
     let free = harvest
         .found
         .iter()
-        .filter(|found| fits(found) && !claimed.contains(&(found.id.as_str(), found.slot.as_deref())));
+        .filter(|found| fits(found) && !claimed.contains(&(found.id.as_str(), found.variant.as_deref())));
     let mut paired = only_candidates(processes, free, &[], kernel, |process| is_headless(&process.head));
     if let Some(tie) = tie {
         for claim in &mut paired {

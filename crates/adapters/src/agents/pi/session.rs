@@ -88,7 +88,7 @@ pub(super) fn read(path: &Path, creator: Creator, since: Option<Timestamp>, scop
         reading.into_session(id, path, |head, tail, counted| facts(heading, head, tail, counted, path));
     if let Some(found) = &mut session.found {
         // One id can occur in two folders; the file distinguishes them.
-        found.slot = Some(path.to_string_lossy().into_owned());
+        found.variant = Some(path.to_string_lossy().into_owned());
     }
     Ok(Some(session))
 }

@@ -69,7 +69,7 @@ fn tell_what_is_pending(claim: &mut Claim, harvest: &Harvest) {
     if turn.state == TurnState::Question {
         let summary = turn.detail.clone();
         let pending = Pending { kind: PendingKind::Question, summary, since: turn.last, answerable: false };
-        let word = claim.testimony.get_or_insert_with(LiveReport::default);
+        let word = claim.live_report.get_or_insert_with(LiveReport::default);
         word.pending = vec![pending];
         word.since = turn.last;
     }

@@ -39,10 +39,10 @@ pub(super) fn parse(bytes: &[u8], place: &Path) -> Option<Registration> {
     };
     let name = place.file_name().unwrap_or_default().to_string_lossy();
     Some(Registration {
-        testimony: Some(registry_report(format!("{} names pid {}", clean_cut(&name, Some(100)), note.pid))),
+        live_report: Some(registry_report(format!("{} names pid {}", clean_cut(&name, Some(100)), note.pid))),
         found: note.work_dir.map(|cwd| at_empty_prompt(&note.session_id, &cwd, at, place)),
         id: note.session_id,
-        slot: None,
+        variant: None,
         holder,
         place: place.to_owned(),
         headless: false,
@@ -58,7 +58,14 @@ fn at_empty_prompt(id: &str, cwd: &str, at: Option<Timestamp>, place: &Path) -> 
         updated_at: at,
         ..Facts::default()
     };
-    Found { id: id.to_owned(), slot: None, place: place.to_owned(), stamp: None, facts, evidence: Vec::new() }
+    Found {
+        id: id.to_owned(),
+        variant: None,
+        place: place.to_owned(),
+        stamp: None,
+        facts,
+        evidence: Vec::new(),
+    }
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "milliseconds since 1970, checked by the timestamp")]

@@ -89,7 +89,7 @@ pub(super) fn read(data: &Path, place: PathBuf, head: Head, scope: &Scope<'_>) -
         facts.meta.insert("version".to_owned(), version.into());
     }
     let found =
-        Found { id: head.id, slot: None, place, stamp: None, evidence: vec![evidence(&facts)], facts };
+        Found { id: head.id, variant: None, place, stamp: None, evidence: vec![evidence(&facts)], facts };
     Ok((found, is_damaged || trace.is_damaged))
 }
 

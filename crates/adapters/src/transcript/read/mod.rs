@@ -75,7 +75,7 @@ impl<F: Format> Reading<F> {
         ReadSession {
             found: Some(Found {
                 id,
-                slot: None,
+                variant: None,
                 place: path.to_owned(),
                 stamp: Some(self.stamp),
                 evidence: vec![evidence(&facts)],

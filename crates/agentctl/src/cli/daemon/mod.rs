@@ -11,7 +11,7 @@ use agentctl_daemon::{DaemonStatus, Ended, Options, RunError};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::daemon_host::Keeper;
+use crate::daemon_context::DaemonContext;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::link::client::OWN_VERSION;
@@ -221,7 +221,7 @@ fn serve(
             None
         }
     };
-    let keeper = Arc::new(Keeper::new(surroundings));
+    let context = Arc::new(DaemonContext::new(surroundings));
     let options = Options {
         home: home.clone(),
         version: OWN_VERSION.to_owned(),
@@ -231,8 +231,8 @@ fn serve(
         read_only: manner.read_only,
         aloud: !detached,
         notify_socket,
-        settings: keeper.clone(),
-        hands: keeper,
+        settings: context.clone(),
+        session_stopper: context,
     };
     match agentctl_daemon::run(options) {
         Ok(Ended::Stopped) => Ok(Exit::Done),

@@ -7,7 +7,7 @@ mod show;
 use std::io::Write;
 use std::time::Duration;
 
-use agentctl_fleet::{Fleet, Group, Patience};
+use agentctl_fleet::{Fleet, Group, StopOptions};
 use agentctl_model::{SourceReport, text};
 use clap::builder::NonEmptyStringValueParser;
 use clap_complete::engine::ArgValueCompleter;
@@ -119,7 +119,7 @@ fn stop(args: &StopArgs, surroundings: &Surroundings, out: &mut Output) -> Resul
             writeln!(out, "no session of group {} is live", text::one_line(&name))?;
         }
     }
-    let patience = Patience { grace: args.grace, force: args.force };
+    let options = StopOptions { grace: args.grace, force: args.force };
     let live = Found { sessions: live, bad: Vec::new(), exit: Exit::Done };
-    stop_all(&live, patience, args.json, &fleet, &caller, out)
+    stop_all(&live, options, args.json, &fleet, &caller, out)
 }

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use agentctl_fleet::Fleet;
-use agentctl_fleet::act::launch::{LaunchPlan, Launcher, SideBySide};
+use agentctl_fleet::act::launch::{LaunchPlan, Launcher, SlotResults};
 use agentctl_fleet::read::groups::GroupLaunch;
 use agentctl_model::{Surveyed, text};
 
@@ -71,8 +71,8 @@ fn wait_for_all(
     Ok(ended)
 }
 
-fn tell(done: &SideBySide, out: &mut Output) -> Result<(), Failure> {
-    let SideBySide { group, sessions, failed } = done;
+fn tell(done: &SlotResults, out: &mut Output) -> Result<(), Failure> {
+    let SlotResults { group, sessions, failed } = done;
     writeln!(out, "group {}", out.paint.strong(group))?;
     let mut table =
         Table::new(vec![Column::whole("STATUS"), Column::flexible("SLOT", 12), Column::whole("ID")]);

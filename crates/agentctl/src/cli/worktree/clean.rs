@@ -4,7 +4,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use agentctl_fleet::worktree::{Cleaned, Cleaning, FailedTree, LossKind, Which, Wish};
+use agentctl_fleet::worktree::{CleanOptions, Cleaned, Cleaning, FailedTree, LossKind, WorktreeSelection};
 use agentctl_model::text;
 
 use super::super::coverage;
@@ -58,13 +58,14 @@ pub(super) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     }
     let repository = surroundings.repository(args.repo.as_ref());
     let which = if args.all {
-        Which::All
+        WorktreeSelection::All
     } else {
-        Which::These(args.paths.iter().map(|path| surroundings.meant(path)).collect())
+        WorktreeSelection::These(args.paths.iter().map(|path| surroundings.meant(path)).collect())
     };
-    let wish = Wish { force: args.force, delete_branch: args.delete_branch, dry_run: args.dry_run };
+    let options =
+        CleanOptions { force: args.force, delete_branch: args.delete_branch, dry_run: args.dry_run };
     let (locks, now) = (surroundings.locks()?, surroundings.now());
-    let cleaned = surroundings.fleet()?.clean_worktrees(&repository, which, wish, &locks, now)?;
+    let cleaned = surroundings.fleet()?.clean_worktrees(&repository, which, options, &locks, now)?;
     let kept = cleaned.worktrees.iter().any(|cleaning| !cleaning.removed);
     let exit = match (cleaned.failed.is_empty(), kept) {
         (false, _) => Exit::Failed,

@@ -19,7 +19,7 @@ use crate::run::clock;
 use crate::serve::query;
 use crate::serve::query::{Pairs, Parameter, Parameters, adapter_words};
 use crate::shared::Phase;
-use crate::tell::events::{EventMessage, Posted, Read, written};
+use crate::tell::events::{EventMessage, PublishedEvent, Read, written};
 
 // A type that never occurs is refused, because a client would wait for it forever. Two types are always sent.
 pub(crate) const QUERY: Parameters = &[
@@ -97,7 +97,7 @@ impl Reader {
         }
     }
 
-    fn take(&mut self, events: &[Arc<Posted>]) {
+    fn take(&mut self, events: &[Arc<PublishedEvent>]) {
         for posted in events {
             self.read = posted.number;
             let EventMessage { cursor, event, .. } = &posted.message;

@@ -84,12 +84,12 @@ pub(crate) async fn stop(
     Id(name): Id,
     Body(body): Body<StopBody>,
 ) -> Result<Response, Problem> {
-    let patience = body.patience()?;
+    let options = body.options()?;
     let fleet = caller::fleet(&*app.settings, &headers, &peer)?;
     let stopped = run_blocking(move || {
         let caller = app.settings.launcher(None).map_err(Problem::failed)?.caller;
         let (_, live) = find(&fleet, &name, false)?.0.cancel_starting();
-        json(&fleet.stop_all(&live, &caller, patience))
+        json(&fleet.stop_all(&live, &caller, options))
     });
     stopped.await.map(answer)
 }

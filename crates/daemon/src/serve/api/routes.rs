@@ -1,6 +1,6 @@
 //! Every route: its path, purpose, parameters, types and handler.
 
-use agentctl_fleet::act::steer::Taken;
+use agentctl_fleet::act::steer::Receipt;
 use agentctl_fleet::act::stop::StopAnswer;
 use agentctl_fleet::keep::locks::LockList;
 use agentctl_fleet::read::groups::{GroupDiff, GroupLaunch, GroupList, GroupView};
@@ -226,7 +226,7 @@ pub(crate) const ROUTES: &[Route] = &[
         operations: &[Operation::post(
             "sendToSession",
             "Say something to a live session, where its agent offers a way in",
-            of::<Taken>,
+            of::<Receipt>,
         )
         .asks(&[TARGET])
         .takes(of::<steer::SendBody>)
@@ -238,7 +238,7 @@ pub(crate) const ROUTES: &[Route] = &[
         operations: &[Operation::post(
             "answerSession",
             "Approve, deny or answer what a session waits for, where its agent offers a way in",
-            of::<Taken>,
+            of::<Receipt>,
         )
         .asks(&[TARGET])
         .takes(of::<steer::AnswerBody>)

@@ -17,7 +17,7 @@ use crate::serve::problem::Problem;
 use crate::serve::query;
 use crate::serve::query::Pairs;
 use crate::serve::server::Peer;
-use crate::wire::{CALLER, FoundWhole};
+use crate::wire::{CALLER, SessionLookup};
 
 pub(crate) async fn list(
     State(app): State<App>,
@@ -56,7 +56,7 @@ pub(crate) async fn one(
     let survey = move || {
         let (found, sources) =
             fleet.find(&selector, purpose).map_err(|error| Problem::not_one(error, whole))?;
-        if whole { json(&FoundWhole { found, sources }) } else { json(&found.session) }
+        if whole { json(&SessionLookup { found, sources }) } else { json(&found.session) }
     };
     shared_survey(&app, key, survey).await.map(answer)
 }

@@ -4,7 +4,7 @@ use agentctl_adapters::Answer;
 use agentctl_fleet::act::launch::check_words;
 use agentctl_fleet::act::steer::answered;
 use agentctl_fleet::act::stop::StopAnswer;
-use agentctl_fleet::{Patience, Purpose, SpeakError};
+use agentctl_fleet::{Purpose, SpeakError, StopOptions};
 use agentctl_model::Capability;
 use axum::Extension;
 use axum::extract::State;
@@ -63,9 +63,9 @@ enum Decision {
 }
 
 impl StopBody {
-    pub(super) fn patience(&self) -> Result<Patience, Problem> {
+    pub(super) fn options(&self) -> Result<StopOptions, Problem> {
         let grace = duration("grace", self.grace.as_deref())?.unwrap_or(GRACE);
-        Ok(Patience { grace, force: self.force })
+        Ok(StopOptions { grace, force: self.force })
     }
 }
 
@@ -88,12 +88,12 @@ pub(crate) async fn stop(
     Extension(pairs): Extension<Pairs>,
     Body(body): Body<StopBody>,
 ) -> Result<Response, Problem> {
-    let patience = body.patience()?;
+    let options = body.options()?;
     let selector = selector(id, &pairs);
     let (fleet, target) = find(&app, &peer, &headers, selector, Purpose::Act).await?;
     let stopped = run_blocking(move || {
         let caller = app.settings.launcher(None).map_err(Problem::failed)?.caller;
-        let stopped = fleet.stop(&target, &caller, patience);
+        let stopped = fleet.stop(&target, &caller, options);
         let stopped = stopped.map_err(|error| Problem::of_stopping(error, &target.key.adapter))?;
         json(&StopAnswer { sessions: vec![fleet.report_stopped(&target, stopped)] })
     });
@@ -114,7 +114,7 @@ pub(crate) async fn send(
     let sent = run_blocking(move || {
         let refuse = |error| of_speaking(error, &target.key.adapter, Capability::Send);
         fleet.send(&target, &body.message).map_err(refuse)?;
-        json(&fleet.taken(&target))
+        json(&fleet.receipt(&target))
     });
     sent.await.map(answer)
 }
@@ -130,13 +130,13 @@ pub(crate) async fn give(
     let given = body.answer()?;
     let selector = selector(id, &pairs);
     let (fleet, target) = find(&app, &peer, &headers, selector, Purpose::Act).await?;
-    let taken = run_blocking(move || {
+    let receipt = run_blocking(move || {
         let refuse = |error| of_speaking(error, &target.key.adapter, Capability::Approve);
         let asked = answered(&target.session, &given).cloned();
         fleet.answer(&target, given).map_err(refuse)?;
-        json(&fleet.taken(&target).answering(asked))
+        json(&fleet.receipt(&target).answering(asked))
     });
-    taken.await.map(answer)
+    receipt.await.map(answer)
 }
 
 fn of_speaking(error: SpeakError, adapter: &str, wanted: Capability) -> Problem {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use agentctl_fleet::Store;
 use agentctl_fleet::keep::marks::Marks;
-use agentctl_fleet::worktree::{self, NewTree, Which, Wish};
+use agentctl_fleet::worktree::{self, CleanOptions, NewTree, WorktreeSelection};
 use axum::Extension;
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -125,13 +125,14 @@ pub(crate) async fn clean(
     let cleaned = run_blocking(move || {
         let repository = absolute("repository", &body.repository)?;
         let which = if body.all {
-            Which::All
+            WorktreeSelection::All
         } else {
             let paths = body.paths.iter().map(|path| absolute("paths", path));
-            Which::These(paths.collect::<Result<_, _>>()?)
+            WorktreeSelection::These(paths.collect::<Result<_, _>>()?)
         };
-        let wish = Wish { force: body.force, delete_branch: body.delete_branch, dry_run: body.dry_run };
-        json(&fleet.clean_worktrees(&repository, which, wish, &app.locks(), clock::now())?)
+        let options =
+            CleanOptions { force: body.force, delete_branch: body.delete_branch, dry_run: body.dry_run };
+        json(&fleet.clean_worktrees(&repository, which, options, &app.locks(), clock::now())?)
     });
     cleaned.await.map(answer)
 }

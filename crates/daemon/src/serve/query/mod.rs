@@ -6,7 +6,7 @@ mod parameter;
 use std::borrow::Cow;
 use std::path::PathBuf;
 
-use agentctl_fleet::{Narrowing, Query, Since, Sort, StatusWord, Wanted};
+use agentctl_fleet::{ListFilter, Query, Since, Sort, StatusFilter, Wanted};
 use percent_encoding::percent_decode_str;
 
 pub(crate) use self::parameter::{LENGTH, Parameter, Parameters};
@@ -96,19 +96,19 @@ pub(crate) fn adapter_words() -> Vec<&'static str> {
 
 fn status_words() -> Vec<&'static str> {
     // Tables print "done", so it is accepted too.
-    StatusWord::words().chain(["done"]).collect()
+    StatusFilter::words().chain(["done"]).collect()
 }
 
 fn sort_words() -> Vec<&'static str> {
-    Sort::ALL.into_iter().map(Sort::word).collect()
+    Sort::ALL.into_iter().map(Sort::as_str).collect()
 }
 
 /// Builds the list query from these pairs. Each value was checked when the pairs were parsed, so none is
 /// dropped here.
 pub(crate) fn list_from(pairs: &Pairs) -> Query {
     let since = one(pairs, "since").and_then(|text| Since::parse(text).ok());
-    let narrowing = Narrowing {
-        statuses: every(pairs, "status").filter_map(|word| StatusWord::parse(word).ok()).collect(),
+    let filter = ListFilter {
+        statuses: every(pairs, "status").filter_map(|word| StatusFilter::parse(word).ok()).collect(),
         group: one(pairs, "group").map(str::to_owned),
         folders: every(pairs, "cwd").map(PathBuf::from).collect(),
         sort: one(pairs, "sort").and_then(|word| Sort::parse(word).ok()).unwrap_or_default(),
@@ -118,8 +118,8 @@ pub(crate) fn list_from(pairs: &Pairs) -> Query {
         usage: flag(pairs, "usage"),
         subagents: flag(pairs, "all-agents") || flag(pairs, "tree"),
         adapters: adapters(pairs),
-        wanted: Wanted::listed(flag(pairs, "all"), since, &narrowing.statuses),
-        narrowing,
+        wanted: Wanted::listed(flag(pairs, "all"), since, &filter.statuses),
+        filter,
         ..Query::new(Wanted::Live)
     }
 }
@@ -138,15 +138,15 @@ pub fn list_pairs(query: &Query) -> Option<String> {
         Wanted::All { since } => pairs.push(("since", since.to_string())),
         Wanted::Ids(_) => return None,
     }
-    let narrowing = &query.narrowing;
-    pairs.extend(narrowing.limit.map(|limit| ("limit", limit.to_string())));
+    let filter = &query.filter;
+    pairs.extend(filter.limit.map(|limit| ("limit", limit.to_string())));
     pairs.extend(query.adapters.iter().map(|name| ("adapter", name.clone())));
-    pairs.extend(narrowing.statuses.iter().map(|word| ("status", word.word().to_owned())));
-    pairs.extend(narrowing.group.iter().map(|group| ("group", group.clone())));
-    for folder in &narrowing.folders {
+    pairs.extend(filter.statuses.iter().map(|word| ("status", word.as_str().to_owned())));
+    pairs.extend(filter.group.iter().map(|group| ("group", group.clone())));
+    for folder in &filter.folders {
         pairs.push(("cwd", folder.to_str()?.to_owned()));
     }
-    pairs.push(("sort", narrowing.sort.word().to_owned()));
+    pairs.push(("sort", filter.sort.as_str().to_owned()));
     Some(joined(&pairs))
 }
 
@@ -183,8 +183,8 @@ mod tests {
             adapters: vec!["codex".into(), "pi".into()],
             subagents: true,
             usage: true,
-            narrowing: Narrowing {
-                statuses: vec![StatusWord::parse("waiting").unwrap(), StatusWord::parse("died").unwrap()],
+            filter: ListFilter {
+                statuses: vec![StatusFilter::parse("waiting").unwrap(), StatusFilter::parse("died").unwrap()],
                 group: Some("g-1 &=".into()),
                 folders: vec!["/home/dév/a b+c".into(), "/x%y".into()],
                 sort: Sort::Tokens,

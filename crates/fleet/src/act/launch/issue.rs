@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::attachments::PromptError;
 use crate::Caller;
 
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// An issue of a repository. If the repository is not named, `gh` finds it from the directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,14 +46,14 @@ pub(super) fn fetch(issue: &Issue, caller: &Caller, cwd: &Path) -> Result<String
         stderr: copy(&complained)?,
     };
     let mut started = spawn(order).map_err(|error| failed(error.to_string()))?;
-    let ending = started.ends_within(PATIENCE).map_err(|error| failed(error.to_string()))?;
+    let ending = started.ends_within(TIMEOUT).map_err(|error| failed(error.to_string()))?;
     let text = |file: &mut File| {
         let mut text = String::new();
         let read = file.rewind().and_then(|()| file.read_to_string(&mut text));
         read.map(|_| text).map_err(|error| failed(error.to_string()))
     };
     match ending {
-        None => Err(failed(format!("`gh` did not answer within {} s", PATIENCE.as_secs()))),
+        None => Err(failed(format!("`gh` did not answer within {} s", TIMEOUT.as_secs()))),
         Some(ending) if !ending.is_success() => Err(failed(text(&mut complained)?.trim().to_owned())),
         Some(_) => {
             let answer: Value =

@@ -22,7 +22,7 @@ use jiff::Timestamp;
 
 use crate::act::caller::Caller;
 use crate::act::gateways::GatewayLaunch;
-use crate::act::stop::termination::Hunt;
+use crate::act::stop::termination::Termination;
 use crate::keep::kernel_lock::KernelLock;
 use crate::keep::launches;
 use crate::keep::launches::{
@@ -37,7 +37,7 @@ pub use issue::Issue;
 pub use launcher::Launcher;
 pub use request::{LaunchOptions, LaunchRequest, check_folder, check_words, misfit};
 pub use resume::ResumeRequest;
-pub use side_by_side::SideBySide;
+pub use side_by_side::SlotResults;
 pub use slots::{
     Choice, Defaults, LaunchPlan, MOST_SLOTS, PlannedSlot, SlotError, SlotErrorKind, check_count,
 };
@@ -307,13 +307,13 @@ pub(crate) fn undo(fleet: &Fleet, record: &Record) {
 pub(crate) fn end_family(fleet: &Fleet, record: &Record) {
     let process = record.process.as_ref().and_then(ProcessMark::process);
     let alive = |process| fleet.kernel.is_alive(process) != Observed::Seen(false);
-    let hunt = Hunt {
+    let termination = Termination {
         kernel: fleet.kernel.as_ref(),
-        carriers: process.into_iter().filter(|process| alive(*process)).collect(),
+        owners: process.into_iter().filter(|process| alive(*process)).collect(),
         launch: Some(record.id.clone()),
         marks: Vec::new(),
         source: None,
         known: Vec::new(),
     };
-    hunt.finish();
+    termination.finish();
 }

@@ -10,14 +10,14 @@ use crate::{Caller, Fleet};
 
 /// The results of the slots, in their order.
 #[derive(Debug)]
-pub struct SideBySide {
+pub struct SlotResults {
     pub group: String,
     pub sessions: Vec<(String, Box<Surveyed>)>,
     pub failed: Vec<FailedSlot>,
 }
 
-impl From<SideBySide> for GroupLaunch {
-    fn from(done: SideBySide) -> Self {
+impl From<SlotResults> for GroupLaunch {
+    fn from(done: SlotResults) -> Self {
         let sessions = done.sessions.into_iter().map(|(_, surveyed)| *surveyed.session).collect();
         Self { group: done.group, sessions, failed: done.failed }
     }
@@ -52,7 +52,7 @@ impl Fleet {
         caller: &Caller,
         now: impl Fn() -> Timestamp,
         cancelled: impl Fn() -> bool,
-    ) -> SideBySide {
+    ) -> SlotResults {
         let words = plan.words;
         let begin = |slot: PlannedSlot| (slot.name.clone(), self.begin(slot, &words, caller, now()));
         let mut slots: Vec<(String, State)> = plan.slots.into_iter().map(begin).collect();
@@ -73,7 +73,7 @@ impl Fleet {
                 State::Starting(_) => {}
             }
         }
-        SideBySide { group: plan.group.unwrap_or_default(), sessions, failed }
+        SlotResults { group: plan.group.unwrap_or_default(), sessions, failed }
     }
 
     fn begin(&self, slot: PlannedSlot, words: &str, caller: &Caller, now: Timestamp) -> State {

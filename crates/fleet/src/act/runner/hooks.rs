@@ -8,8 +8,8 @@ use agentctl_model::{Environ, Surveyed};
 use agentctl_process::{Ending, Order, spawn};
 
 use crate::act::caller::Caller;
-use crate::act::hook_variables::{Known, hook_variables};
-use crate::act::stop::termination::Hunt;
+use crate::act::hook_variables::{CommandFacts, hook_variables};
+use crate::act::stop::termination::Termination;
 use crate::keep::launches::Record;
 use crate::worktree::head::branch_of;
 
@@ -61,7 +61,7 @@ impl Hooks {
     /// The caller's variables and those of every hook.
     fn environ(&self, caller: &Caller, session: Option<&Surveyed>, ending: Option<Ending>) -> Environ {
         let mut environ = caller.clean_environ();
-        let known = Known {
+        let known = CommandFacts {
             cwd: Some(self.cwd.to_string_lossy().into_owned()),
             adapter: Some(self.adapter.clone()),
             // The session no longer reports its branch, because its process has ended.
@@ -86,15 +86,15 @@ fn run(command: &str, environ: Environ, cwd: PathBuf) {
     let Ok(mut started) = spawn(order) else { return };
     if started.ends_within(TIMEOUT).ok().flatten().is_none() {
         let kernel = agentctl_process::system();
-        let hunt = Hunt {
+        let termination = Termination {
             kernel: kernel.as_ref(),
-            carriers: started.process.into_iter().collect(),
+            owners: started.process.into_iter().collect(),
             launch: None,
             marks: Vec::new(),
             source: None,
             known: Vec::new(),
         };
-        hunt.finish();
+        termination.finish();
         let _ = started.ended();
     }
 }

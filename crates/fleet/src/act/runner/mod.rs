@@ -24,7 +24,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::act::caller::Caller;
 use crate::act::launch::complaint::{WORDS, complaint};
 use crate::act::launch::{LaunchError, end_family, glance, undo};
-use crate::act::stop::Patience;
+use crate::act::stop::StopOptions;
 use crate::keep::kernel_lock::KernelLock;
 use crate::keep::launches::{Exit, Failed, LaunchFolder, LaunchOrder, MARK, ProcessMark, Record};
 use crate::{Fleet, Source};
@@ -347,9 +347,9 @@ impl<'a> Runner<'a> {
 
     /// Ends the agent cleanly if a survey shows the session, and then ends its processes in any case.
     fn end_after_timeout(&self) {
-        let patience = Patience { grace: Duration::from_secs(10), force: false };
+        let options = StopOptions { grace: Duration::from_secs(10), force: false };
         if let Some(session) = glance(self.fleet, &self.record) {
-            let _ = self.fleet.stop_for(&self.timeout_reason(), &session, self.caller, patience);
+            let _ = self.fleet.stop_for(&self.timeout_reason(), &session, self.caller, options);
         }
         end_family(self.fleet, &self.record);
     }

@@ -19,7 +19,7 @@ use crate::worktree::root::held_place;
 use crate::worktree::{self, WorktreeError};
 
 /// Another launch in the same directory takes seconds. This waits for it, and then its session is the obstacle.
-const PATIENCE: Duration = Duration::from_mins(3);
+const TIMEOUT: Duration = Duration::from_mins(3);
 
 /// How often a source that timed out is read again before its state counts as unknown.
 const TRIES: usize = 3;
@@ -52,7 +52,7 @@ impl Runner<'_> {
     /// here until the other's session is seen.
     pub(super) fn take_directory(&self, cwd: &Path) -> Result<Option<KernelLock>, LaunchError> {
         let place = held_place(cwd);
-        let held = KernelLock::on_folder(&place, PATIENCE)
+        let held = KernelLock::on_folder(&place, TIMEOUT)
             .map_err(|error| LaunchError::failed(format!("cannot work in {}: {error}", place.display())))?;
         if held.is_none() {
             let reason = format!("another launch has been starting in {} for minutes", place.display());

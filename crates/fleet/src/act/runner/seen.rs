@@ -20,7 +20,7 @@ pub(super) fn begun_session(fleet: &Fleet, record: &Record, words: &str) -> Opti
     });
     let mut carried = survey.sessions.iter().filter(|surveyed| {
         surveyed.session.status != Status::Unknown
-            && surveyed.carriers.iter().any(|carrier| carrier.process == started)
+            && surveyed.owners.iter().any(|owner| owner.process == started)
             && is_younger(surveyed)
             && surveyed.session.prompt.as_deref().is_some_and(|prompt| says(prompt, words))
     });

@@ -1,6 +1,6 @@
 //! Ends a session: first in the clean way of its agent, then by force, together with the whole family of its processes.
 
-mod asked;
+mod end_request;
 mod error;
 mod report;
 pub(crate) mod termination;
@@ -17,7 +17,7 @@ use agentctl_model::{
 use agentctl_process::{InspectRequest, Kernel, Order, Proven, Signal, SignalError, spawn};
 
 use crate::act::caller::Caller;
-use crate::act::stop::termination::{Bag, Hunt};
+use crate::act::stop::termination::{Termination, TerminationReport};
 use crate::keep::launches::{LaunchFolder, MARK};
 use crate::read::offers;
 use crate::read::query::{Query, Wanted};
@@ -25,7 +25,7 @@ use crate::read::survey::kernel::KernelSnapshot;
 use crate::read::survey::root_membership::may_own;
 use crate::{Fleet, Source};
 
-use asked::Asked;
+use end_request::EndRequest;
 pub(crate) use error::not_broken_off;
 pub use error::{NotStopped, StopError};
 pub use report::{StopAnswer, StopReport};
@@ -41,7 +41,7 @@ const LOOKS: usize = 3;
 
 /// How long to wait, and whether to force.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Patience {
+pub struct StopOptions {
     /// The time between the clean way and force.
     pub grace: Duration,
     /// Kill at once.
@@ -71,8 +71,13 @@ impl Stopped {
 
 impl Fleet {
     /// Ends the whole process tree of a session because somebody asked for it. Stopping a stopped one is success.
-    pub fn stop(&self, target: &Surveyed, caller: &Caller, patience: Patience) -> Result<Stopped, StopError> {
-        self.stop_for(&EndedBy::stop(), target, caller, patience)
+    pub fn stop(
+        &self,
+        target: &Surveyed,
+        caller: &Caller,
+        options: StopOptions,
+    ) -> Result<Stopped, StopError> {
+        self.stop_for(&EndedBy::stop(), target, caller, options)
     }
 
     /// The same for a reason that the session's launch is to tell.
@@ -81,13 +86,13 @@ impl Fleet {
         by: &EndedBy,
         target: &Surveyed,
         caller: &Caller,
-        patience: Patience,
+        options: StopOptions,
     ) -> Result<Stopped, StopError> {
         if target.session.status == Status::Stopped {
             return Ok(Stopped::already());
         }
         if let Some(server) = self.server_of(target) {
-            return server.stop(target, patience.grace);
+            return server.stop(target, options.grace);
         }
         let (source, control) = self.control_of(target)?;
         if let (true, Some(parent)) = (target.session.is_subagent(), &target.session.parent_id) {
@@ -96,16 +101,15 @@ impl Fleet {
                 .hint(format!("`agentctl stop {}` stops both", text::shell_word(parent)))
                 .into());
         }
-        if target.carriers.is_empty() {
+        if target.owners.is_empty() {
             // A server that was too busy to answer may do so a moment later.
             let again = || {
                 std::thread::sleep(LOOK);
-                let known =
-                    |now: &Surveyed| now.session.status == Status::Stopped || !now.carriers.is_empty();
+                let known = |now: &Surveyed| now.session.status == Status::Stopped || !now.owners.is_empty();
                 self.again(target).filter(known)
             };
             if let Some(now) = (0..LOOKS).find_map(|_| again()) {
-                return self.stop_for(by, &now, caller, patience);
+                return self.stop_for(by, &now, caller, options);
             }
             let why = target
                 .session
@@ -114,29 +118,29 @@ impl Fleet {
                 .unwrap_or_else(|| "no process of it is known".to_owned());
             return Err(Refusal::new(format!("which process runs it is not known: {why}")).into());
         }
-        let carriers = self.carriers(target)?;
-        let Some(agent) = carriers.iter().find(|(_, role)| *role != "wrapper").map(|(process, _)| process)
+        let owners = self.owners(target)?;
+        let Some(agent) = owners.iter().find(|(_, role)| *role != "wrapper").map(|(process, _)| process)
         else {
             return Ok(Stopped::already());
         };
         let way = control.stop_way(&target.session, agent);
         if way == StopWay::Ask {
-            return self.ask_to_break_off(target, source, control, patience.grace);
+            return self.ask_to_break_off(target, source, control, options.grace);
         }
-        let entries = target.carriers.iter().zip(&target.session.processes);
-        let mut hunt = Hunt {
+        let entries = target.owners.iter().zip(&target.session.processes);
+        let mut termination = Termination {
             kernel: self.kernel.as_ref(),
-            carriers: target.carriers.iter().map(|carrier| carrier.process).collect(),
+            owners: target.owners.iter().map(|owner| owner.process).collect(),
             launch: agent.variable(MARK).map(str::to_owned),
             marks: control.tool_marks(&target.key.id, Some(agent.pid())),
             source: Some(source),
-            known: entries.map(|(carrier, entry)| (carrier.process, entry.clone())).collect(),
+            known: entries.map(|(owner, entry)| (owner.process, entry.clone())).collect(),
         };
         self.refuse_if_shared(target, agent)?;
         let launch = self.launch_of(target);
-        let asked = Asked::note(launch.as_ref(), by);
-        let how = begin(&mut hunt, source, target, &way, caller, patience)?;
-        let Bag { ended, survived } = hunt.finish();
+        let asked = EndRequest::note(launch.as_ref(), by);
+        let how = begin(&mut termination, source, target, &way, caller, options)?;
+        let TerminationReport { ended, survived } = termination.finish();
         if survived.is_empty() {
             asked.stands();
         }
@@ -163,15 +167,15 @@ impl Fleet {
             return server.interrupt(target);
         }
         let (source, control) = self.control_of(target)?;
-        let carriers = self.carriers(target)?;
-        let agent = carriers.iter().find(|(_, role)| *role != "wrapper").map(|(process, _)| process);
+        let owners = self.owners(target)?;
+        let agent = owners.iter().find(|(_, role)| *role != "wrapper").map(|(process, _)| process);
         let agent = agent.ok_or_else(|| Refusal::new("no process of it is known"))?;
         match control.stop_way(&target.session, agent) {
             StopWay::Ask => Ok(self.ask_owner(target, source, control)?),
             StopWay::Signal(clean) => {
                 self.refuse_if_shared(target, agent)?;
                 let launch = self.launch_of(target);
-                Asked::note(launch.as_ref(), by).stands();
+                EndRequest::note(launch.as_ref(), by).stands();
                 tell(self.kernel.as_ref(), source, target, clean)?;
                 Ok(())
             }
@@ -188,7 +192,7 @@ impl Fleet {
     }
 
     /// Returns the owners that are still alive, after a close inspection.
-    pub(crate) fn carriers(&self, target: &Surveyed) -> Result<Vec<(Process, &'static str)>, Refusal> {
+    pub(crate) fn owners(&self, target: &Surveyed) -> Result<Vec<(Process, &'static str)>, Refusal> {
         // If they cannot be seen, that does not prove that they are gone.
         let heads = match self.kernel.heads() {
             Observed::Seen(heads) => heads,
@@ -198,9 +202,9 @@ impl Fleet {
         };
         // How a session ends can depend on whether its process has a server to ask.
         let want = InspectRequest { listening: true, ..InspectRequest::default() };
-        let alive = target.carriers.iter().filter_map(|carrier| {
-            let head = heads.iter().find(|head| head.process == carrier.process)?;
-            Some((self.kernel.inspect(head, want)?, carrier.role))
+        let alive = target.owners.iter().filter_map(|owner| {
+            let head = heads.iter().find(|head| head.process == owner.process)?;
+            Some((self.kernel.inspect(head, want)?, owner.role))
         });
         Ok(alive.collect())
     }
@@ -213,8 +217,7 @@ impl Fleet {
             ..Query::new(Wanted::Live)
         });
         let shared = live.sessions.iter().find(|other| {
-            other.key != target.key
-                && other.carriers.iter().any(|carrier| carrier.process == agent.head.process)
+            other.key != target.key && other.owners.iter().any(|owner| owner.process == agent.head.process)
         });
         match shared {
             None => Ok(()),
@@ -304,7 +307,7 @@ fn open_in(now: &Session) -> Option<String> {
 
 /// A note for the case that the process is tied to the session only by being the only candidate.
 fn weakness(target: &Surveyed) -> &'static str {
-    if target.carriers.iter().any(|carrier| carrier.tie != Tie::Exact) {
+    if target.owners.iter().any(|owner| owner.tie != Tie::Exact) {
         "; the only candidate in its directory, nothing else ties it to this session"
     } else {
         ""
@@ -313,23 +316,23 @@ fn weakness(target: &Surveyed) -> &'static str {
 
 /// Does the first step, and describes it.
 fn begin(
-    hunt: &mut Hunt<'_>,
+    termination: &mut Termination<'_>,
     source: &Source,
     target: &Surveyed,
     way: &StopWay,
     caller: &Caller,
-    patience: Patience,
+    options: StopOptions,
 ) -> Result<String, Refusal> {
-    hunt.gather();
-    if patience.force {
+    termination.gather();
+    if options.force {
         return Ok("killed at once".to_owned());
     }
     let how = match way {
-        StopWay::Signal(clean) => tell(hunt.kernel, source, target, *clean)?,
-        StopWay::Run(plan) => run(&target.key.adapter, plan, caller, patience.grace)?,
+        StopWay::Signal(clean) => tell(termination.kernel, source, target, *clean)?,
+        StopWay::Run(plan) => run(&target.key.adapter, plan, caller, options.grace)?,
         StopWay::Ask => String::new(),
     };
-    hunt.wait_for_carriers(patience.grace);
+    termination.wait_for_owners(options.grace);
     Ok(how)
 }
 
@@ -344,11 +347,11 @@ fn tell(
         CleanSignal::Interrupt => (Signal::Interrupt, "SIGINT"),
         CleanSignal::Terminate => (Signal::Terminate, "SIGTERM"),
     };
-    let agents = target.carriers.iter().filter(|carrier| carrier.role != "wrapper");
+    let agents = target.owners.iter().filter(|owner| owner.role != "wrapper");
     let mut told = Vec::new();
-    for carrier in agents {
+    for owner in agents {
         let judge = |seen: &Process| may_own(kernel, source, seen);
-        match Proven::of(kernel, carrier.process, InspectRequest::default(), judge) {
+        match Proven::of(kernel, owner.process, InspectRequest::default(), judge) {
             Ok(Some(proven)) => {
                 // A process that cannot be signalled is found alive in the end, and reported.
                 let _ = proven.signal(kind);
@@ -356,7 +359,7 @@ fn tell(
             Err(refused @ SignalError::NotOurs { .. }) => return Err(Refusal::new(refused.to_string())),
             Ok(None) | Err(_) => {}
         }
-        told.push(carrier.process.pid.to_string());
+        told.push(owner.process.pid.to_string());
     }
     Ok(format!("{name} to process {}", told.join(" and ")))
 }
@@ -399,7 +402,7 @@ mod tests {
     fn a_session_whose_process_cannot_be_seen_is_not_called_stopped() {
         let mut running = surveyed(session("a", Status::Running, None));
         let process = ProcessRef { pid: 42, start: 1, boot: 1 };
-        running.carriers.push(OwnerProcess { process, role: "agent", tie: Tie::Exact });
+        running.owners.push(OwnerProcess { process, role: "agent", tie: Tie::Exact });
         let source = Source {
             adapter: registry()[0],
             root: Root::at("/home/dev/.claude"),
@@ -411,9 +414,9 @@ mod tests {
             home: "/none".into(),
             agentctl: "/none".into(),
         };
-        let patience = Patience { grace: Duration::ZERO, force: false };
+        let options = StopOptions { grace: Duration::ZERO, force: false };
         let stop = |kernel: Scripted| {
-            Fleet::new(vec![source.clone()], Arc::new(kernel)).stop(&running, &caller, patience)
+            Fleet::new(vec![source.clone()], Arc::new(kernel)).stop(&running, &caller, options)
         };
         let refused = stop(Scripted::new().unobservable("no /proc")).unwrap_err();
         assert!(refused.reason.contains("no /proc"), "{refused:?}");

@@ -4,7 +4,7 @@ use agentctl_model::{ProcessEntry, Session, Surveyed};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Patience, StopError, Stopped};
+use super::{StopError, StopOptions, Stopped};
 use crate::{Caller, Fleet};
 
 /// What `stop --json` prints and the API answers.
@@ -83,8 +83,8 @@ impl Fleet {
     }
 
     /// Stops them one after the other; one that is not stopped does not keep the others.
-    pub fn stop_all(&self, targets: &[Surveyed], caller: &Caller, patience: Patience) -> StopAnswer {
-        let one = |target: &Surveyed| match self.stop(target, caller, patience) {
+    pub fn stop_all(&self, targets: &[Surveyed], caller: &Caller, options: StopOptions) -> StopAnswer {
+        let one = |target: &Surveyed| match self.stop(target, caller, options) {
             Ok(stopped) => self.report_stopped(target, stopped),
             Err(error) => StopReport::not_stopped(target, &error),
         };

@@ -22,10 +22,10 @@ const TOLD: Duration = Duration::from_secs(2);
 const KILLED: Duration = Duration::from_secs(10);
 
 /// A family being ended.
-pub(crate) struct Hunt<'a> {
+pub(crate) struct Termination<'a> {
     pub(crate) kernel: &'a dyn Kernel,
     /// The owners, from which all other processes descend.
-    pub(crate) carriers: Vec<ProcessRef>,
+    pub(crate) owners: Vec<ProcessRef>,
     /// Their launch; a process that carries the mark of another launch is left alone.
     pub(crate) launch: Option<String>,
     /// The variables that mark a member of the family, and the source under whose root they count.
@@ -37,12 +37,12 @@ pub(crate) struct Hunt<'a> {
 
 /// Who ended and who did not.
 #[derive(Debug, Default, Clone, PartialEq)]
-pub(crate) struct Bag {
+pub(crate) struct TerminationReport {
     pub(crate) ended: Vec<ProcessEntry>,
     pub(crate) survived: Vec<ProcessEntry>,
 }
 
-impl Hunt<'_> {
+impl Termination<'_> {
     /// Finds all processes that belong to the family now.
     pub(crate) fn gather(&mut self) {
         let Observed::Seen(heads) = self.kernel.heads() else { return };
@@ -51,7 +51,7 @@ impl Hunt<'_> {
         let members: Vec<Member> = ours.filter_map(|head| self.member(head)).collect();
         // A process that was found once stays a member: a parent that has exited meanwhile leaves children without a
         // chain to their owner.
-        let mut anchors = self.carriers.clone();
+        let mut anchors = self.owners.clone();
         anchors.extend(self.known.iter().map(|(process, _)| *process));
         for member in family(&members, &anchors, self.launch.as_deref()) {
             let process = member.head.process;
@@ -76,20 +76,20 @@ impl Hunt<'_> {
         root.is_none_or(|root| root.path == source.root.path)
     }
 
-    pub(crate) fn wait_for_carriers(&self, time: Duration) {
+    pub(crate) fn wait_for_owners(&self, time: Duration) {
         let began = Instant::now();
-        for carrier in &self.carriers {
-            wait_gone(*carrier, time.saturating_sub(began.elapsed()));
+        for owner in &self.owners {
+            wait_gone(*owner, time.saturating_sub(began.elapsed()));
         }
     }
 
     /// Ends all that are left: owners are killed, the others get one SIGTERM and are then killed, until no new ones
     /// appear.
-    pub(crate) fn finish(mut self) -> Bag {
+    pub(crate) fn finish(mut self) -> TerminationReport {
         // A process that an ending one is just starting is found in the next round.
         for _ in 0..8 {
             self.gather();
-            let known = self.known.iter().map(|(process, _)| *process).chain(self.carriers.iter().copied());
+            let known = self.known.iter().map(|(process, _)| *process).chain(self.owners.iter().copied());
             let mut alive: Vec<ProcessRef> = known.filter(|process| self.is_alive(*process)).collect();
             alive.sort_unstable();
             alive.dedup();
@@ -101,13 +101,13 @@ impl Hunt<'_> {
             self.known.iter().cloned().partition(|(process, _)| self.is_alive(*process));
         let entries =
             |list: Vec<(ProcessRef, ProcessEntry)>| list.into_iter().map(|(_, entry)| entry).collect();
-        Bag { ended: entries(ended), survived: entries(survived) }
+        TerminationReport { ended: entries(ended), survived: entries(survived) }
     }
 
     /// Ends these processes and returns whether all of them ended.
     fn end(&self, mut left: Vec<ProcessRef>) -> bool {
         for process in &left {
-            let hard = self.carriers.contains(process);
+            let hard = self.owners.contains(process);
             // A process that cannot or may not be signalled is found alive in the end, and reported.
             if let Ok(Some(proven)) = self.prove(*process) {
                 let _ = proven.signal(if hard { Signal::Kill } else { Signal::Terminate });
@@ -129,8 +129,8 @@ impl Hunt<'_> {
     /// the agent, under its source's root; without a source, it is our own child or what our own record says that we
     /// started. Any other process must not have become part of another launch.
     fn prove(&self, process: ProcessRef) -> Result<Option<Proven>, SignalError> {
-        let is_carrier = self.carriers.contains(&process);
-        Proven::of(self.kernel, process, InspectRequest::default(), |seen| match (is_carrier, self.source) {
+        let is_owner = self.owners.contains(&process);
+        Proven::of(self.kernel, process, InspectRequest::default(), |seen| match (is_owner, self.source) {
             (true, Some(source)) => may_own(self.kernel, source, seen),
             (true, None) => Ok(()),
             (false, _) => match seen.variable(MARK) {

@@ -11,7 +11,7 @@ mod record;
 
 pub use folder::{LaunchFolder, NewLaunch};
 pub use ledger::Ledger;
-pub use prune::{Expired, Retention, Why, half_made};
+pub use prune::{Expired, PruneReason, Retention, half_made};
 pub use record::{
     Callback, CallbackOrder, Exit, Failed, LaunchOrder, ProcessMark, Record, VERSION, WorktreeOrder,
 };

@@ -16,11 +16,11 @@ use super::record::{Exit, Record};
 pub struct Expired {
     pub folder: LaunchFolder,
     pub record: Record,
-    pub why: Why,
+    pub why: PruneReason,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Why {
+pub enum PruneReason {
     /// Its process ended longer ago than records are kept.
     Old,
     /// Its runner exited before there was a session.
@@ -29,7 +29,7 @@ pub enum Why {
     HalfMade,
 }
 
-impl Why {
+impl PruneReason {
     pub fn words(self) -> &'static str {
         match self {
             Self::Old => "ended long ago",
@@ -62,17 +62,17 @@ pub struct Retention<'a> {
 }
 
 impl Retention<'_> {
-    fn judge(&self, folder: &LaunchFolder, record: &Record) -> Option<Why> {
+    fn judge(&self, folder: &LaunchFolder, record: &Record) -> Option<PruneReason> {
         // A live runner holds its directory; a directory that cannot be locked must not be removed.
         let _free = folder.hold().ok().flatten()?;
         if folder.is_awaited() || is_alive(record, self.kernel) {
             return None;
         }
         if record.session_id.is_none() || folder.failed().is_some() {
-            return Some(Why::Leftover);
+            return Some(PruneReason::Leftover);
         }
         if !record.settled && !(self.has_session)(record) {
-            return Some(Why::Leftover);
+            return Some(PruneReason::Leftover);
         }
         let Some(exit) = folder.exit() else {
             self.note_gone(folder);
@@ -80,7 +80,7 @@ impl Retention<'_> {
         };
         let ended = exit.exited_at.or(exit.found_gone_at)?;
         let age = Duration::try_from(self.now.duration_since(ended)).unwrap_or_default();
-        (age > self.kept).then_some(Why::Old)
+        (age > self.kept).then_some(PruneReason::Old)
     }
 
     fn note_gone(&self, folder: &LaunchFolder) {

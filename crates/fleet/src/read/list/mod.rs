@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use order::{Sort, sort};
-pub use selection::{Narrowing, StatusWord};
+pub use selection::{ListFilter, StatusFilter};
 
 use crate::{Fleet, Query};
 
@@ -56,11 +56,10 @@ impl Fleet {
         survey.fold_twins();
         // A prefix that only one group has is enough, as everywhere.
         let named = |typed: &String| self.group_named(typed).ok().flatten().unwrap_or_else(|| typed.clone());
-        let narrowing =
-            Narrowing { group: query.narrowing.group.as_ref().map(named), ..query.narrowing.clone() };
-        let mut sessions = narrowing.of(survey.sessions);
-        sort(&mut sessions, narrowing.sort);
-        let shown = narrowing.limit.unwrap_or(usize::MAX).min(sessions.len());
+        let filter = ListFilter { group: query.filter.group.as_ref().map(named), ..query.filter.clone() };
+        let mut sessions = filter.of(survey.sessions);
+        sort(&mut sessions, filter.sort);
+        let shown = filter.limit.unwrap_or(usize::MAX).min(sessions.len());
         let left_out = sessions.len() - shown;
         sessions.truncate(shown);
         Listing { as_of: now(), sessions, left_out, sources: survey.sources, strays: survey.strays.len() }

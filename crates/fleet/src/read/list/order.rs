@@ -20,7 +20,7 @@ impl Sort {
     pub const ALL: [Self; 6] =
         [Self::Attention, Self::Updated, Self::Started, Self::Name, Self::Cwd, Self::Tokens];
 
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Attention => "attention",
             Self::Updated => "updated",
@@ -44,8 +44,8 @@ impl Sort {
     }
 
     pub fn parse(word: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|sort| sort.word() == word).ok_or_else(|| {
-            let known: Vec<&str> = Self::ALL.iter().map(|sort| sort.word()).collect();
+        Self::ALL.into_iter().find(|sort| sort.as_str() == word).ok_or_else(|| {
+            let known: Vec<&str> = Self::ALL.iter().map(|sort| sort.as_str()).collect();
             format!("expected one of {}", known.join(", "))
         })
     }

@@ -9,12 +9,12 @@ use super::order::Sort;
 
 /// A value of `--status`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StatusWord {
+pub enum StatusFilter {
     Status(Status),
     Outcome(Outcome),
 }
 
-impl StatusWord {
+impl StatusFilter {
     pub fn parse(word: &str) -> Result<Self, String> {
         let status = Status::ALL.into_iter().find(|status| status.as_str() == word).map(Self::Status);
         let outcome = Outcome::ALL.into_iter().find(|outcome| outcome.as_str() == word).map(Self::Outcome);
@@ -32,7 +32,7 @@ impl StatusWord {
         statuses.chain(Outcome::ALL.into_iter().map(Outcome::as_str))
     }
 
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Status(status) => status.as_str(),
             Self::Outcome(outcome) => outcome.as_str(),
@@ -54,8 +54,8 @@ impl StatusWord {
 
 /// Which of the surveyed sessions a list shows, and in which order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Narrowing {
-    pub statuses: Vec<StatusWord>,
+pub struct ListFilter {
+    pub statuses: Vec<StatusFilter>,
     pub group: Option<String>,
     /// Only sessions in these directories or below. It holds one directory, as it was typed and as its real path.
     pub folders: Vec<PathBuf>,
@@ -63,7 +63,7 @@ pub struct Narrowing {
     pub limit: Option<usize>,
 }
 
-impl Narrowing {
+impl ListFilter {
     pub(super) fn of(&self, sessions: Vec<Surveyed>) -> Vec<Surveyed> {
         // Many sessions share few directories, and resolving one costs system calls.
         let mut covered: HashMap<String, bool> = HashMap::new();
@@ -101,28 +101,28 @@ mod tests {
 
     #[test]
     fn status_words_are_those_of_the_contract_and_done() {
-        assert_eq!(StatusWord::parse("waiting"), Ok(StatusWord::Status(Status::Waiting)));
-        assert_eq!(StatusWord::parse("done"), StatusWord::parse("completed"));
-        assert!(StatusWord::parse("working").unwrap_err().contains("interrupted"));
-        assert!(!StatusWord::parse("idle").unwrap().reaches_stopped());
-        assert!(StatusWord::parse("stopped").unwrap().reaches_stopped());
-        assert!(StatusWord::parse("failed").unwrap().reaches_stopped());
+        assert_eq!(StatusFilter::parse("waiting"), Ok(StatusFilter::Status(Status::Waiting)));
+        assert_eq!(StatusFilter::parse("done"), StatusFilter::parse("completed"));
+        assert!(StatusFilter::parse("working").unwrap_err().contains("interrupted"));
+        assert!(!StatusFilter::parse("idle").unwrap().reaches_stopped());
+        assert!(StatusFilter::parse("stopped").unwrap().reaches_stopped());
+        assert!(StatusFilter::parse("failed").unwrap().reaches_stopped());
     }
 
     #[test]
     fn an_outcome_word_also_finds_live_sessions() {
         let failed = session("a", Status::Idle, Some(Outcome::Failed));
-        let narrowing =
-            Narrowing { statuses: vec![StatusWord::Outcome(Outcome::Failed)], ..Narrowing::default() };
-        assert!(narrowing.fits(&failed));
-        assert!(!narrowing.fits(&session("a", Status::Idle, None)));
+        let filter =
+            ListFilter { statuses: vec![StatusFilter::Outcome(Outcome::Failed)], ..ListFilter::default() };
+        assert!(filter.fits(&failed));
+        assert!(!filter.fits(&session("a", Status::Idle, None)));
     }
 
     #[test]
     fn a_folder_is_itself_and_what_is_below() {
         let within = |folder: &str| {
-            let narrowing = Narrowing { folders: vec![folder.into()], ..Narrowing::default() };
-            !narrowing.of(vec![surveyed(session("a", Status::Running, None))]).is_empty()
+            let filter = ListFilter { folders: vec![folder.into()], ..ListFilter::default() };
+            !filter.of(vec![surveyed(session("a", Status::Running, None))]).is_empty()
         };
         assert!(within("/home/dev/work") && within("/home/dev/work/mono/services/auth") && within("/"));
         assert!(!within("/home/dev/wor") && !within("/srv"));

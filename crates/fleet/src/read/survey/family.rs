@@ -19,18 +19,14 @@ pub(crate) struct Member {
 
 /// Returns the descendants of the owners, and the processes that lost their parents but still carry the session's mark.
 /// A process of another launch, agentctl itself, and whatever those started do not belong to the session.
-pub(crate) fn family<'m>(
-    all: &'m [Member],
-    carriers: &[ProcessRef],
-    launch: Option<&str>,
-) -> Vec<&'m Member> {
+pub(crate) fn family<'m>(all: &'m [Member], owners: &[ProcessRef], launch: Option<&str>) -> Vec<&'m Member> {
     let by_pid: HashMap<u32, &Member> = all.iter().map(|member| (member.head.process.pid, member)).collect();
-    let carriers: HashSet<ProcessRef> = carriers.iter().copied().collect();
+    let owners: HashSet<ProcessRef> = owners.iter().copied().collect();
     let is_foreign = |member: &Member| {
         member.is_agentctl || (member.launch.is_some() && member.launch.as_deref() != launch)
     };
     let belongs = |member: &&Member| {
-        if carriers.contains(&member.head.process) {
+        if owners.contains(&member.head.process) {
             return false;
         }
         let mut marked = false;
@@ -38,7 +34,7 @@ pub(crate) fn family<'m>(
         let mut current = *member;
         // A process table that changes while it is read can contain a cycle.
         while seen.insert(current.head.process.pid) {
-            if carriers.contains(&current.head.process) {
+            if owners.contains(&current.head.process) {
                 return true;
             }
             if is_foreign(current) {
@@ -66,10 +62,10 @@ mod tests {
         Member { head, launch: None, marked: false, is_agentctl: false }
     }
 
-    fn pids(all: &[Member], carriers: &[u32], launch: Option<&str>) -> Vec<u32> {
-        let carriers: Vec<ProcessRef> =
-            carriers.iter().map(|pid| ProcessRef { pid: *pid, start: u64::from(*pid), boot: 1 }).collect();
-        family(all, &carriers, launch).iter().map(|member| member.head.process.pid).collect()
+    fn pids(all: &[Member], owners: &[u32], launch: Option<&str>) -> Vec<u32> {
+        let owners: Vec<ProcessRef> =
+            owners.iter().map(|pid| ProcessRef { pid: *pid, start: u64::from(*pid), boot: 1 }).collect();
+        family(all, &owners, launch).iter().map(|member| member.head.process.pid).collect()
     }
 
     #[test]

@@ -72,7 +72,7 @@ impl KernelSnapshot {
         KernelView {
             as_of: self.as_of,
             launched: launched(&processes, heads, source, ledger),
-            standings: root_memberships(kernel, source, &processes),
+            root_memberships: root_memberships(kernel, source, &processes),
             ended: joined
                 .map(|harvest| ledger.ended(source.name(), &root, &harvest.found, self.living(), kernel))
                 .unwrap_or_default(),

@@ -151,7 +151,7 @@ impl Fleet {
             // A session that was read by its id was read more closely, so that reading stays.
             let harvest = &mut readings[*index].harvest;
             let is_known = |found: &Found| {
-                harvest.found.iter().any(|known| known.id == found.id && known.slot == found.slot)
+                harvest.found.iter().any(|known| known.id == found.id && known.variant == found.variant)
             };
             again.harvest.found.retain(|found| !is_known(found));
             merge(harvest, again.harvest, &[]);
@@ -384,10 +384,12 @@ fn merge(harvest: &mut Harvest, again: Harvest, ids: &[String]) {
     };
     harvest.registrations.retain(|old| !is_replaced(old));
     harvest.registrations.extend(again.registrations);
-    harvest.remote.retain(|old| !again.remote.iter().any(|new| new.id == old.id && new.slot == old.slot));
+    harvest
+        .remote
+        .retain(|old| !again.remote.iter().any(|new| new.id == old.id && new.variant == old.variant));
     harvest.remote.extend(again.remote);
     for found in again.found {
-        match harvest.found.iter_mut().find(|known| known.id == found.id && known.slot == found.slot) {
+        match harvest.found.iter_mut().find(|known| known.id == found.id && known.variant == found.variant) {
             Some(known) => *known = found,
             None => harvest.found.push(found),
         }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use agentctl_adapters::cancel::with_cancellation;
 use agentctl_adapters::{Memory, Progress, Reach, Scope};
-use agentctl_files::Silent;
+use agentctl_files::NoAnswer;
 use agentctl_model::{Coverage, Harvest, KernelView};
 use jiff::Timestamp;
 
@@ -115,7 +115,7 @@ fn ask(source: &Source, request: &SourceRequest, progress: Progress, memory: Opt
     // The address of a gateway is no directory.
     let root = &source.root.path;
     if root.is_absolute()
-        && let Err(silent @ Silent::Stuck) = agentctl_files::is_folder_within(root)
+        && let Err(silent @ NoAnswer::Stuck) = agentctl_files::is_folder_within(root)
     {
         return Harvest::nothing(Coverage::Failed { error: format!("{} {silent}", root.display()) });
     }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use agentctl_adapters::Card;
 use agentctl_model::{
     Claim, Coverage, EndedBy, Facts, Found, Harvest, Joined, LaunchExit, LiveReport, Liveness, Outcome,
-    OwnerProcess, Owners, Pending, ProcessEntry, Remote, Rule, SeenExit, Session, SessionKey, Status,
+    OwnerProcess, Owners, Pending, ProcessEntry, RemoteReport, Rule, SeenExit, Session, SessionKey, Status,
     Surveyed, Tie, Turn, TurnState, Verdict, derive, prevailing, text,
 };
 use jiff::Timestamp;
@@ -38,11 +38,11 @@ impl SourceVerdicts<'_> {
         }
         let mut claims: HashMap<Id, Vec<Claim>> = HashMap::new();
         for claim in std::mem::take(&mut self.joined.claims) {
-            claims.entry((claim.id.clone(), claim.slot.clone())).or_default().push(claim);
+            claims.entry((claim.id.clone(), claim.variant.clone())).or_default().push(claim);
         }
         let remote = std::mem::take(&mut self.harvest.remote);
-        let remote: HashMap<Id, Remote> =
-            remote.into_iter().map(|remote| ((remote.id.clone(), remote.slot.clone()), remote)).collect();
+        let remote: HashMap<Id, RemoteReport> =
+            remote.into_iter().map(|remote| ((remote.id.clone(), remote.variant.clone()), remote)).collect();
         let found = std::mem::take(&mut self.harvest.found);
         let mut sessions: Vec<Surveyed> = found
             .into_iter()
@@ -51,7 +51,7 @@ impl SourceVerdicts<'_> {
                 if claims.is_empty() && remote.is_empty() {
                     return self.judge(found, &[], None);
                 }
-                let id = (found.id.clone(), found.slot.clone());
+                let id = (found.id.clone(), found.variant.clone());
                 let claims = claims.remove(&id).unwrap_or_default();
                 self.judge(found, &claims, remote.get(&id))
             })
@@ -65,17 +65,17 @@ impl SourceVerdicts<'_> {
         sessions
     }
 
-    fn judge(&self, mut found: Found, claims: &[Claim], remote: Option<&Remote>) -> Surveyed {
+    fn judge(&self, mut found: Found, claims: &[Claim], remote: Option<&RemoteReport>) -> Surveyed {
         let exit = self.exits.get(&found.id).filter(|exit| applies_to_records(exit, found.facts.updated_at));
         // A process that was seen to end is not running elsewhere. An exit that was not seen, or is not written yet,
         // proves nothing.
         let unseen = (!self.unseen.is_empty() && exit.and_then(LaunchExit::seen).is_none())
-            .then(|| self.unseen.get(&(found.id.clone(), found.slot.clone())))
+            .then(|| self.unseen.get(&(found.id.clone(), found.variant.clone())))
             .flatten();
-        let (liveness, testimony) = match remote {
+        let (liveness, live_report) = match remote {
             Some(remote) => {
-                let said = Liveness::Remote { word: remote.word, evidence: remote.evidence.clone() };
-                (said, Some(&remote.testimony))
+                let said = Liveness::Remote { state: remote.state, evidence: remote.evidence.clone() };
+                (said, Some(&remote.live_report))
             }
             None => (self.liveness(claims, unseen), most_urgent(claims)),
         };
@@ -83,14 +83,14 @@ impl SourceVerdicts<'_> {
             fill(&mut found.facts, &live.facts);
         }
         let recorded = found.facts.turn.take();
-        let said = testimony.and_then(|word| word.turn.as_ref());
+        let said = live_report.and_then(|word| word.turn.as_ref());
         let turn = match &liveness {
             Liveness::Alive(owners) => prevailing(recorded.clone(), said.cloned(), owners).map(Cow::Owned),
             Liveness::Remote { .. } => said.or(recorded.as_ref()).map(Cow::Borrowed),
             Liveness::Gone { .. } | Liveness::Unobservable { .. } => recorded.as_ref().map(Cow::Borrowed),
         };
         let turn = turn.as_deref();
-        let said = testimony.map(|word| word.evidence.as_slice()).unwrap_or_default();
+        let said = live_report.map(|word| word.evidence.as_slice()).unwrap_or_default();
         // The kernel's evidence is added last.
         let mut heard = Vec::with_capacity(said.len() + found.evidence.len() + 1);
         heard.extend_from_slice(said);
@@ -100,22 +100,22 @@ impl SourceVerdicts<'_> {
         let verdict = derive(turn, &liveness, exit, heard);
         let rule = verdict.rule();
         let about = About {
-            detail: detail(&verdict, turn, testimony, &liveness, seen),
-            since: since(&verdict, turn, testimony),
-            pending: pending(&verdict, recorded.as_ref(), testimony),
+            detail: detail(&verdict, turn, live_report, &liveness, seen),
+            since: since(&verdict, turn, live_report),
+            pending: pending(&verdict, recorded.as_ref(), live_report),
         };
         let key = SessionKey {
             adapter: self.card.name.to_owned(),
             root: self.root.to_owned(),
             id: found.id.clone(),
-            slot: found.slot,
+            variant: found.variant,
         };
         let firm = claims.iter().filter(|claim| claim.tie != Tie::OneOfSeveral);
-        let carriers = firm
+        let owners = firm
             .map(|claim| OwnerProcess { process: claim.owner.process, role: claim.role, tie: claim.tie })
             .collect();
         let session = self.session(found.id, found.facts, verdict, claims, about);
-        Surveyed { key, session: Box::new(session), place: found.place, rule, carriers }
+        Surveyed { key, session: Box::new(session), place: found.place, rule, owners }
     }
 
     fn liveness(&self, claims: &[Claim], unseen: Option<&String>) -> Liveness {
@@ -198,7 +198,7 @@ fn most_urgent(claims: &[Claim]) -> Option<&LiveReport> {
         None => 0,
     };
     let firm = claims.iter().filter(|claim| claim.tie != Tie::OneOfSeveral);
-    firm.filter_map(|claim| claim.testimony.as_ref()).max_by_key(weight)
+    firm.filter_map(|claim| claim.live_report.as_ref()).max_by_key(weight)
 }
 
 /// A live process fills the gaps of the records; only its present directory overrides them.
@@ -217,7 +217,7 @@ fn fill(facts: &mut Facts, live: &Facts) {
 fn detail(
     verdict: &Verdict,
     turn: Option<&Turn>,
-    testimony: Option<&LiveReport>,
+    live_report: Option<&LiveReport>,
     liveness: &Liveness,
     exit: Option<&SeenExit>,
 ) -> Option<String> {
@@ -228,7 +228,7 @@ fn detail(
             Liveness::Unobservable { why, .. } => Some(why.clone()),
             _ => Some(verdict.rule().describe().to_owned()),
         },
-        (Status::Waiting, _) => testimony.and_then(|word| word.detail.clone()).or_else(recorded),
+        (Status::Waiting, _) => live_report.and_then(|word| word.detail.clone()).or_else(recorded),
         (Status::Stopped, Some(Outcome::Interrupted)) => by(),
         // An agent that was ended may record this as an error of its own.
         (Status::Stopped, Some(Outcome::Failed)) => {
@@ -252,8 +252,8 @@ fn applies_to_records(exit: &LaunchExit, updated_at: Option<Timestamp>) -> bool 
 }
 
 /// The times come from the agent's own records only; no record says when a process exited.
-fn since(verdict: &Verdict, turn: Option<&Turn>, testimony: Option<&LiveReport>) -> Option<Timestamp> {
-    let said = testimony.and_then(|word| word.since);
+fn since(verdict: &Verdict, turn: Option<&Turn>, live_report: Option<&LiveReport>) -> Option<Timestamp> {
+    let said = live_report.and_then(|word| word.since);
     match verdict.status() {
         Status::Running | Status::Waiting => said.or_else(|| turn.and_then(|turn| turn.began)),
         Status::Idle => said.or_else(|| turn.and_then(|turn| turn.last)),
@@ -268,8 +268,8 @@ fn short(words: &str) -> String {
 }
 
 /// Returns what it waits for. The summary comes from the records where they say more (the tool that wants to run).
-fn pending(verdict: &Verdict, recorded: Option<&Turn>, testimony: Option<&LiveReport>) -> Vec<Pending> {
-    let waiting = testimony.filter(|_| verdict.status() == Status::Waiting);
+fn pending(verdict: &Verdict, recorded: Option<&Turn>, live_report: Option<&LiveReport>) -> Vec<Pending> {
+    let waiting = live_report.filter(|_| verdict.status() == Status::Waiting);
     let mut pending = waiting.map(|word| word.pending.clone()).unwrap_or_default();
     let tool = recorded.filter(|turn| turn.state == TurnState::Open).and_then(|turn| turn.detail.as_ref());
     if let [only] = pending.as_mut_slice() {

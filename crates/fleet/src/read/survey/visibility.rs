@@ -54,7 +54,7 @@ pub(crate) fn unseen_owners(
         if let Some(why) =
             visibility.unrecognised_owner(note).or_else(|| visibility.owner_elsewhere(note, harvest))
         {
-            unseen.insert((note.id.clone(), note.slot.clone()), why);
+            unseen.insert((note.id.clone(), note.variant.clone()), why);
         }
     }
     if !view.sees_all {
@@ -65,7 +65,7 @@ pub(crate) fn unseen_owners(
         let free = harvest.found.iter().filter(|found| !is_claimed(found));
         let alone = visibility.files_of_one_session(harvest);
         for found in free.filter(|found| may_be_working(found) || alone.contains(found.place.as_path())) {
-            let id = (found.id.clone(), found.slot.clone());
+            let id = (found.id.clone(), found.variant.clone());
             let inherited = || {
                 let parent = subagent_of(found)?;
                 unseen.iter().find(|((id, _), _)| id == parent).map(|(_, why)| why.clone())

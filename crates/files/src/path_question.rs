@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::looker::{Helper, name_at, waiting};
+use super::helper_process::{Helper, name_at, waiting};
 use super::mounts::Served;
 
 /// The timeout for the first path that does not answer. Each further one gets half of the previous timeout, down to
@@ -38,14 +38,14 @@ pub struct Question {
 
 /// Why a question about a path has no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Silent {
+pub enum NoAnswer {
     /// The file system does not answer.
     Stuck,
     /// The question was not asked: too many other paths do not answer, or no helper could be started.
     NotAsked,
 }
 
-impl fmt::Display for Silent {
+impl fmt::Display for NoAnswer {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
             Self::Stuck => "is on a file system that does not answer",
@@ -84,17 +84,17 @@ fn state() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Lets [`within`] use a helper process. A program calls this if it runs [`answer`](crate::answer) when it is started as a
+/// Lets [`within`] use a helper process. A program calls this if it runs [`run_helper`](crate::run_helper) when it is started as a
 /// helper; without it, the questions are answered in this process.
-pub fn look_by_another_process() {
+pub fn use_helper_process() {
     USE_HELPER.store(true, Ordering::Relaxed);
 }
 
 /// Asks a question about a path, and gives up when no answer comes before the timeout.
 ///
 /// While a helper is stuck in a mount, no further question is asked about that mount (or about the path itself, if only a
-/// link leads to the mount): the result is [`Silent`] at once.
-pub fn within(place: &Path, question: &Question) -> Result<Option<Vec<u8>>, Silent> {
+/// link leads to the mount): the result is [`NoAnswer`] at once.
+pub fn within(place: &Path, question: &Question) -> Result<Option<Vec<u8>>, NoAnswer> {
     let served = Served::now();
     let is_safe = served.as_ref().is_some_and(Served::is_empty);
     if is_safe || !USE_HELPER.load(Ordering::Relaxed) {
@@ -106,23 +106,23 @@ pub fn within(place: &Path, question: &Question) -> Result<Option<Vec<u8>>, Sile
         state.end_those_that_answered();
         let is_stuck = state.stuck.iter().any(|stuck| place.starts_with(&stuck.place));
         if is_stuck || state.is_crowded(around) {
-            return Err(Silent::Stuck);
+            return Err(NoAnswer::Stuck);
         }
         if state.stuck.len() >= MAX_STUCK {
-            return Err(Silent::NotAsked);
+            return Err(NoAnswer::NotAsked);
         }
         let halvings = u32::try_from(state.stuck.len()).unwrap_or(u32::MAX);
         (state.idle.pop(), (FIRST_TIMEOUT / (1 << halvings.min(16))).max(MIN_TIMEOUT))
     };
     let mut helper = match idle {
         Some(helper) => helper,
-        None => Helper::start().map_err(|_| Silent::NotAsked)?,
+        None => Helper::start().map_err(|_| NoAnswer::NotAsked)?,
     };
     let answer = helper.ask(question.name, (place, around), timeout);
     let mut state = state();
     let Ok(answer) = answer else {
         state.stuck.push(Stuck { helper, place: around.to_owned() });
-        return Err(Silent::Stuck);
+        return Err(NoAnswer::Stuck);
     };
     if state.idle.len() < MAX_IDLE {
         state.idle.push(helper);
@@ -139,12 +139,12 @@ pub fn real_path_within(path: &Path) -> Option<PathBuf> {
 }
 
 /// Whether the path is a directory.
-pub fn is_folder_within(path: &Path) -> Result<bool, Silent> {
+pub fn is_folder_within(path: &Path) -> Result<bool, NoAnswer> {
     within(path, &IS_FOLDER).map(|answer| answer.is_some())
 }
 
 /// Kills the helpers, as far as that is possible, so that a caller that waits for this process waits for no other.
-pub fn leave() {
+pub fn end_helpers() {
     let mut state = state();
     state.idle.clear();
     state.stuck.drain(..).for_each(|stuck| stuck.helper.end());

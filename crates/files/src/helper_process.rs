@@ -14,10 +14,10 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use super::patience::Question;
+use super::path_question::Question;
 
 /// The argument that makes this program run as a helper.
-pub const LOOKER: &str = "__look";
+pub const HELPER_ARGUMENT: &str = "__look";
 
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -37,7 +37,7 @@ impl Helper {
         let own = if cfg!(target_os = "linux") { own.to_owned() } else { std::env::current_exe()? };
         let mut command = Command::new(own);
         // The helper exits when its socket is closed. It has no other descriptors of ours, on which anybody could wait.
-        command.arg0("agentctl").arg(LOOKER).current_dir("/").env_clear().process_group(0);
+        command.arg0("agentctl").arg(HELPER_ARGUMENT).current_dir("/").env_clear().process_group(0);
         command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(Stdio::null());
         let mut helper = Self { child: command.spawn()?, line: ours };
         drop(command);
@@ -115,7 +115,7 @@ pub(crate) fn waiting() -> HashMap<String, usize> {
 }
 
 /// The main loop of the helper process: it answers these questions until its socket is closed.
-pub fn answer(questions: &[&Question]) -> io::Result<()> {
+pub fn run_helper(questions: &[&Question]) -> io::Result<()> {
     let mut line = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     send(&mut line, b"ready")?;
     loop {

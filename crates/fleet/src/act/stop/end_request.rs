@@ -7,9 +7,9 @@ use crate::keep::launches::LaunchFolder;
 
 /// Tells the runner that the end of a launched process was requested. The note is removed again unless `stands` is
 /// called.
-pub(super) struct Asked<'a>(Option<&'a LaunchFolder>);
+pub(super) struct EndRequest<'a>(Option<&'a LaunchFolder>);
 
-impl<'a> Asked<'a> {
+impl<'a> EndRequest<'a> {
     pub(super) fn note(launch: Option<&'a LaunchFolder>, by: &EndedBy) -> Self {
         // If it cannot be written, only the exit itself counts.
         Self(launch.filter(|folder| folder.ask_to_end(by).is_ok()))
@@ -20,7 +20,7 @@ impl<'a> Asked<'a> {
     }
 }
 
-impl Drop for Asked<'_> {
+impl Drop for EndRequest<'_> {
     fn drop(&mut self) {
         if let Some(folder) = self.0 {
             folder.forget_asking();
