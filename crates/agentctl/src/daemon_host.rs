@@ -10,7 +10,7 @@ use agentctl_daemon::{Hands, NotifySettings, Settings, WebhookSettings};
 use agentctl_fleet::act::launch::Launcher;
 use agentctl_fleet::known_agents;
 use agentctl_fleet::{AdapterEntry, Fleet, Patience, Query};
-use agentctl_model::{EndedBy, SessionKey, Surveyed};
+use agentctl_model::{EndedBy, Error, SessionKey, Surveyed};
 
 use crate::failure::Failure;
 use crate::surroundings::{Surroundings, clock};
@@ -72,7 +72,7 @@ impl Settings for Keeper {
 
 fn words(failure: Failure) -> String {
     match failure {
-        Failure::Said { message, .. } => message,
+        Failure::Said(Error { message, .. }) => message,
         Failure::ReaderGone => "nobody reads the output".to_owned(),
     }
 }
@@ -81,7 +81,7 @@ fn words(failure: Failure) -> String {
 impl Hands for Keeper {
     fn interrupt(&self, session: &SessionKey, by: &EndedBy) -> Result<(), String> {
         let fleet = self.fleet()?;
-        fleet.interrupt(by, &found(&fleet, session)?).map_err(|error| error.reason)
+        fleet.interrupt(by, &found(&fleet, session)?).map_err(|error| error.message)
     }
 
     fn stop(&self, session: &SessionKey, by: &EndedBy) -> Result<(), String> {
@@ -90,7 +90,7 @@ impl Hands for Keeper {
         let caller = self.surroundings.caller(&settings).map_err(words)?;
         let patience = Patience { grace: GRACE, force: false };
         let stopped = fleet.stop_for(by, &found(&fleet, session)?, &caller, patience);
-        match stopped.map_err(|error| error.reason)?.survived.as_slice() {
+        match stopped.map_err(|error| error.message)?.survived.as_slice() {
             [] => Ok(()),
             left => Err(format!("{} process(es) survived", left.len())),
         }

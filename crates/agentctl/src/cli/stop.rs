@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use agentctl_fleet::act::stop::{StopAnswer, StopReport};
-use agentctl_fleet::{Caller, Fleet, NotStopped, Patience, Purpose, StopError, Stopped};
+use agentctl_fleet::{Caller, Fleet, Patience, Purpose, Stopped};
 use agentctl_model::{Outcome, ProcessEntry, Status, Surveyed, text};
 
 use super::target::{Found, Targets};
@@ -68,8 +68,8 @@ pub(crate) fn stop_all(
             Ok(stopped) => stopped,
             Err(error) if alone && !as_json => return Err(error.into()),
             Err(error) => {
-                exit = exit.or_worse(exit_of(&error));
-                out.error(&format!("{}: {}", text::one_line(&target.key.id), text::clean(&error.reason)));
+                exit = exit.or_worse(error.kind.into());
+                out.error(&format!("{}: {}", text::one_line(&target.key.id), text::clean(&error.message)));
                 answer.sessions.push(StopReport::not_stopped(target, &error));
                 continue;
             }
@@ -87,23 +87,6 @@ pub(crate) fn stop_all(
         json::answer(out, &answer)?;
     }
     Ok(exit)
-}
-
-fn exit_of(error: &StopError) -> Exit {
-    match error.kind {
-        NotStopped::Refused => Exit::Refused,
-        NotStopped::Unheard | NotStopped::AtWork => Exit::Failed,
-    }
-}
-
-impl From<StopError> for Failure {
-    fn from(error: StopError) -> Self {
-        let failure = Self::new(exit_of(&error), text::clean(&error.reason));
-        match error.hint {
-            Some(hint) => failure.hint(hint),
-            None => failure,
-        }
-    }
 }
 
 fn tell(target: &Surveyed, stopped: &Stopped, fleet: &Fleet, out: &mut Output) -> Result<(), Failure> {

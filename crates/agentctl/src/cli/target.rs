@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use agentctl_fleet::{FindError, Fleet, Purpose, Selector};
-use agentctl_model::{SourceReport, Surveyed, text};
+use agentctl_model::{Error, ErrorKind, SourceReport, Surveyed, text};
 use clap::builder::NonEmptyStringValueParser;
 use clap_complete::engine::ArgValueCompleter;
 
@@ -92,10 +92,10 @@ impl Targets {
         for id in &self.ids {
             let (session, sources) = match self.narrowed.find(id, purpose, finder, surroundings, out) {
                 Ok(one) => one,
-                Err(Failure::Said { message, hint, exit }) if self.ids.len() > 1 => {
+                Err(Failure::Said(Error { kind, message, hint })) if self.ids.len() > 1 => {
                     out.error(&message);
                     hints.extend(hint.filter(|hint| !hints.contains(hint)));
-                    found.exit = found.exit.or_worse(exit);
+                    found.exit = found.exit.or_worse(kind.into());
                     found.bad.push((id.clone(), message));
                     continue;
                 }
@@ -165,7 +165,7 @@ impl Narrowed {
         let mut known: Vec<String> = known.map(|path| surroundings.shown(path)).collect();
         known.sort_unstable();
         known.dedup();
-        let failure = Failure::new(Exit::NotFound, format!("no source reads {}", meant.display()));
+        let failure = Failure::new(ErrorKind::NotFound, format!("no source reads {}", meant.display()));
         Err(failure.hint(format!("these are read: {}", known.join(", "))))
     }
 
@@ -181,7 +181,7 @@ impl Narrowed {
                         text::one_line(text)
                     );
                     let message = paragraph(first, std::iter::once(surroundings.describe(&mistake)));
-                    return Failure::new(Exit::Incomplete, message).hint("correct it, and ask again");
+                    return Failure::new(ErrorKind::Incomplete, message).hint("correct it, and ask again");
                 }
                 let (fit, next) = if self.is_empty() {
                     ("", "`agentctl list --all --since all` shows everything that is stored")
@@ -189,14 +189,14 @@ impl Narrowed {
                     ("that fits ", "it may be found without --adapter, --root or --cwd")
                 };
                 let message = format!("no session {fit}has the id or name `{}`", text::one_line(text));
-                Failure::new(Exit::NotFound, message).hint(next)
+                Failure::new(error.kind(), message).hint(next)
             }
             FindError::NotHeard { text, sources } => {
                 let first =
                     format!("`{}` was not found, but not everything could be heard", text::one_line(text));
                 let unheard = sources.iter().map(|source| coverage::words(source, surroundings));
                 let message = paragraph(first, unheard);
-                Failure::new(Exit::Incomplete, message).hint("`agentctl doctor` says more about each source")
+                Failure::new(error.kind(), message).hint("`agentctl doctor` says more about each source")
             }
             FindError::NotProven { text, id, sources } => {
                 not_proven(text, id, sources.iter().map(|source| coverage::words(source, surroundings)))
@@ -211,7 +211,7 @@ impl Narrowed {
                 };
                 let first = format!("`{}` fits {} sessions", text::one_line(text), found.len());
                 let message = paragraph(first, candidates(found, &view, width.saturating_sub(2)).into_iter());
-                Failure::new(Exit::Ambiguous, message)
+                Failure::new(error.kind(), message)
                     .hint("give more of the id, or narrow it with --adapter, --root or --cwd")
             }
         }
@@ -231,7 +231,7 @@ fn refuse_beside_a_mistake(typed: &str, id: &str, surroundings: &Surroundings) -
 fn not_proven(typed: &str, id: &str, unheard: impl Iterator<Item = String>) -> Failure {
     let (typed, id) = (text::one_line(typed), text::one_line(id));
     let first = format!("`{typed}` fits {id}, but may fit another session: not everything could be heard");
-    Failure::new(Exit::Incomplete, paragraph(first, unheard)).hint(format!("give the whole id: {id}"))
+    Failure::new(ErrorKind::Incomplete, paragraph(first, unheard)).hint(format!("give the whole id: {id}"))
 }
 
 /// A sentence with lines below it.

@@ -4,8 +4,7 @@ use agentctl_adapters::Answer;
 use agentctl_fleet::act::launch::check_words;
 use agentctl_fleet::act::steer::answered;
 use agentctl_fleet::act::stop::StopAnswer;
-use agentctl_fleet::{Patience, Purpose, SpeakError};
-use agentctl_model::Capability;
+use agentctl_fleet::{Patience, Purpose};
 use axum::Extension;
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -93,8 +92,7 @@ pub(crate) async fn stop(
     let (fleet, target) = find(&app, &peer, &headers, selector, Purpose::Act).await?;
     let stopped = run_blocking(move || {
         let caller = app.settings.launcher(None).map_err(Problem::failed)?.caller;
-        let stopped = fleet.stop(&target, &caller, patience);
-        let stopped = stopped.map_err(|error| Problem::of_stopping(error, &target.key.adapter))?;
+        let stopped = fleet.stop(&target, &caller, patience)?;
         json(&StopAnswer { sessions: vec![fleet.report_stopped(&target, stopped)] })
     });
     stopped.await.map(answer)
@@ -112,8 +110,7 @@ pub(crate) async fn send(
     let selector = selector(id, &pairs);
     let (fleet, target) = find(&app, &peer, &headers, selector, Purpose::Act).await?;
     let sent = run_blocking(move || {
-        let refuse = |error| of_speaking(error, &target.key.adapter, Capability::Send);
-        fleet.send(&target, &body.message).map_err(refuse)?;
+        fleet.send(&target, &body.message)?;
         json(&fleet.taken(&target))
     });
     sent.await.map(answer)
@@ -131,17 +128,9 @@ pub(crate) async fn give(
     let selector = selector(id, &pairs);
     let (fleet, target) = find(&app, &peer, &headers, selector, Purpose::Act).await?;
     let taken = run_blocking(move || {
-        let refuse = |error| of_speaking(error, &target.key.adapter, Capability::Approve);
         let asked = answered(&target.session, &given).cloned();
-        fleet.answer(&target, given).map_err(refuse)?;
+        fleet.answer(&target, given)?;
         json(&fleet.taken(&target).answering(asked))
     });
     taken.await.map(answer)
-}
-
-fn of_speaking(error: SpeakError, adapter: &str, wanted: Capability) -> Problem {
-    match error {
-        SpeakError::Refused(refusal) => Problem::of_launch(refusal.into(), adapter, Some(wanted)),
-        SpeakError::Silent(why) => Problem::silent(why),
-    }
 }

@@ -8,15 +8,15 @@ pub(crate) mod termination;
 use std::time::{Duration, Instant};
 
 use agentctl_adapters::Control;
-use agentctl_adapters::gateway::ServerError;
 use agentctl_files::is_folder_within;
 use agentctl_model::{
-    CleanSignal, EndedBy, Observed, Process, ProcessEntry, Refusal, Rule, Session, SpawnPlan, Status,
-    StopWay, Survey, Surveyed, Tie, text,
+    Capability, CleanSignal, EndedBy, Error, Observed, Process, ProcessEntry, Rule, Session, SpawnPlan,
+    Status, StopWay, Survey, Surveyed, Tie, text,
 };
 use agentctl_process::{InspectRequest, Kernel, Order, Proven, Signal, SignalError, spawn};
 
 use crate::act::caller::Caller;
+use crate::act::offered::unless_offered;
 use crate::act::stop::termination::{Bag, Hunt};
 use crate::keep::launches::{LaunchFolder, MARK};
 use crate::read::offers;
@@ -27,7 +27,6 @@ use crate::{Fleet, Source};
 
 use asked::Asked;
 pub(crate) use error::not_broken_off;
-pub use error::{NotStopped, StopError};
 pub use report::{StopAnswer, StopReport};
 
 /// How often a server is asked whether it has interrupted the turn.
@@ -71,7 +70,7 @@ impl Stopped {
 
 impl Fleet {
     /// Ends the whole process tree of a session because somebody asked for it. Stopping a stopped one is success.
-    pub fn stop(&self, target: &Surveyed, caller: &Caller, patience: Patience) -> Result<Stopped, StopError> {
+    pub fn stop(&self, target: &Surveyed, caller: &Caller, patience: Patience) -> Result<Stopped, Error> {
         self.stop_for(&EndedBy::stop(), target, caller, patience)
     }
 
@@ -82,7 +81,18 @@ impl Fleet {
         target: &Surveyed,
         caller: &Caller,
         patience: Patience,
-    ) -> Result<Stopped, StopError> {
+    ) -> Result<Stopped, Error> {
+        let stopped = self.end(by, target, caller, patience);
+        stopped.map_err(|error| unless_offered(error, &target.key.adapter, Capability::Stop))
+    }
+
+    fn end(
+        &self,
+        by: &EndedBy,
+        target: &Surveyed,
+        caller: &Caller,
+        patience: Patience,
+    ) -> Result<Stopped, Error> {
         if target.session.status == Status::Stopped {
             return Ok(Stopped::already());
         }
@@ -92,9 +102,8 @@ impl Fleet {
         let (source, control) = self.control_of(target)?;
         if let (true, Some(parent)) = (target.session.is_subagent(), &target.session.parent_id) {
             let reason = "a sub-agent runs in the process of its parent and cannot be stopped alone";
-            return Err(Refusal::new(reason)
-                .hint(format!("`agentctl stop {}` stops both", text::shell_word(parent)))
-                .into());
+            return Err(Error::refused(reason)
+                .hint(format!("`agentctl stop {}` stops both", text::shell_word(parent))));
         }
         if target.carriers.is_empty() {
             // A server that was too busy to answer may do so a moment later.
@@ -105,14 +114,14 @@ impl Fleet {
                 self.again(target).filter(known)
             };
             if let Some(now) = (0..LOOKS).find_map(|_| again()) {
-                return self.stop_for(by, &now, caller, patience);
+                return self.end(by, &now, caller, patience);
             }
             let why = target
                 .session
                 .status_detail
                 .clone()
                 .unwrap_or_else(|| "no process of it is known".to_owned());
-            return Err(Refusal::new(format!("which process runs it is not known: {why}")).into());
+            return Err(Error::refused(format!("which process runs it is not known: {why}")));
         }
         let carriers = self.carriers(target)?;
         let Some(agent) = carriers.iter().find(|(_, role)| *role != "wrapper").map(|(process, _)| process)
@@ -151,23 +160,23 @@ impl Fleet {
     }
 
     /// Returns the adapter's control over the session, or why it has none.
-    pub(crate) fn control_of(&self, target: &Surveyed) -> Result<(&Source, &'static dyn Control), Refusal> {
+    pub(crate) fn control_of(&self, target: &Surveyed) -> Result<(&Source, &'static dyn Control), Error> {
         let source = self.source(&target.key.adapter, &target.key.root);
         let control = source.and_then(|source| Some((source, source.adapter.control()?)));
-        control.ok_or_else(|| Refusal::new(format!("{} sessions can only be read", target.key.adapter)))
+        control.ok_or_else(|| Error::refused(format!("{} sessions can only be read", target.key.adapter)))
     }
 
     /// Does only the first, clean step: the turn is to be interrupted, and no force follows.
-    pub fn interrupt(&self, by: &EndedBy, target: &Surveyed) -> Result<(), StopError> {
+    pub fn interrupt(&self, by: &EndedBy, target: &Surveyed) -> Result<(), Error> {
         if let Some(server) = self.server_of(target) {
             return server.interrupt(target);
         }
         let (source, control) = self.control_of(target)?;
         let carriers = self.carriers(target)?;
         let agent = carriers.iter().find(|(_, role)| *role != "wrapper").map(|(process, _)| process);
-        let agent = agent.ok_or_else(|| Refusal::new("no process of it is known"))?;
+        let agent = agent.ok_or_else(|| Error::refused("no process of it is known"))?;
         match control.stop_way(&target.session, agent) {
-            StopWay::Ask => Ok(self.ask_owner(target, source, control)?),
+            StopWay::Ask => self.ask_owner(target, source, control),
             StopWay::Signal(clean) => {
                 self.refuse_if_shared(target, agent)?;
                 let launch = self.launch_of(target);
@@ -175,12 +184,12 @@ impl Fleet {
                 tell(self.kernel.as_ref(), source, target, clean)?;
                 Ok(())
             }
-            StopWay::Run(_) => Err(Refusal::new("this one can only be stopped").into()),
+            StopWay::Run(_) => Err(Error::refused("this one can only be stopped")),
         }
     }
 
     /// Whether the agent can continue this conversation at all. Nothing is started to find out.
-    pub fn may_resume(&self, target: &Surveyed) -> Result<(), Refusal> {
+    pub fn may_resume(&self, target: &Surveyed) -> Result<(), Error> {
         if self.is_in_gateway(target) {
             return Ok(());
         }
@@ -188,12 +197,12 @@ impl Fleet {
     }
 
     /// Returns the owners that are still alive, after a close inspection.
-    pub(crate) fn carriers(&self, target: &Surveyed) -> Result<Vec<(Process, &'static str)>, Refusal> {
+    pub(crate) fn carriers(&self, target: &Surveyed) -> Result<Vec<(Process, &'static str)>, Error> {
         // If they cannot be seen, that does not prove that they are gone.
         let heads = match self.kernel.heads() {
             Observed::Seen(heads) => heads,
             Observed::Unobservable(why) => {
-                return Err(Refusal::new(format!("which process runs it cannot be seen now: {why}")));
+                return Err(Error::refused(format!("which process runs it cannot be seen now: {why}")));
             }
         };
         // How a session ends can depend on whether its process has a server to ask.
@@ -206,7 +215,7 @@ impl Fleet {
     }
 
     /// Refuses to end a process for one session if it also owns others.
-    fn refuse_if_shared(&self, target: &Surveyed, agent: &Process) -> Result<(), Refusal> {
+    fn refuse_if_shared(&self, target: &Surveyed, agent: &Process) -> Result<(), Error> {
         let live = self.survey(&Query {
             adapters: vec![target.key.adapter.clone()],
             root: Some(target.key.root.clone()),
@@ -222,19 +231,14 @@ impl Fleet {
                 let pid = agent.pid();
                 let reason =
                     format!("process {pid} also runs session {}, which would end with it", other.key.id);
-                Err(Refusal::new(reason)
+                Err(Error::refused(reason)
                     .hint("stop it where it runs, or stop both with the program that runs them"))
             }
         }
     }
 
     /// Asks the server that owns the session to interrupt its turn.
-    fn ask_owner(
-        &self,
-        target: &Surveyed,
-        source: &Source,
-        control: &dyn Control,
-    ) -> Result<(), ServerError> {
+    fn ask_owner(&self, target: &Surveyed, source: &Source, control: &dyn Control) -> Result<(), Error> {
         let look = KernelSnapshot::take(self.kernel.as_ref());
         let view = look.view(self.kernel.as_ref(), source, None, &self.ledger());
         control.interrupt(&source.root, &view, &target.session)
@@ -247,7 +251,7 @@ impl Fleet {
         source: &Source,
         control: &'static dyn Control,
         grace: Duration,
-    ) -> Result<Stopped, StopError> {
+    ) -> Result<Stopped, Error> {
         self.ask_owner(target, source, control)?;
         let began = Instant::now();
         loop {
@@ -319,7 +323,7 @@ fn begin(
     way: &StopWay,
     caller: &Caller,
     patience: Patience,
-) -> Result<String, Refusal> {
+) -> Result<String, Error> {
     hunt.gather();
     if patience.force {
         return Ok("killed at once".to_owned());
@@ -339,7 +343,7 @@ fn tell(
     source: &Source,
     target: &Surveyed,
     clean: CleanSignal,
-) -> Result<String, Refusal> {
+) -> Result<String, Error> {
     let (kind, name) = match clean {
         CleanSignal::Interrupt => (Signal::Interrupt, "SIGINT"),
         CleanSignal::Terminate => (Signal::Terminate, "SIGTERM"),
@@ -353,7 +357,7 @@ fn tell(
                 // A process that cannot be signalled is found alive in the end, and reported.
                 let _ = proven.signal(kind);
             }
-            Err(refused @ SignalError::NotOurs { .. }) => return Err(Refusal::new(refused.to_string())),
+            Err(refused @ SignalError::NotOurs { .. }) => return Err(Error::refused(refused.to_string())),
             Ok(None) | Err(_) => {}
         }
         told.push(carrier.process.pid.to_string());
@@ -362,9 +366,9 @@ fn tell(
 }
 
 /// Runs a command of the agent itself.
-fn run(adapter: &str, plan: &SpawnPlan, caller: &Caller, grace: Duration) -> Result<String, Refusal> {
+fn run(adapter: &str, plan: &SpawnPlan, caller: &Caller, grace: Duration) -> Result<String, Error> {
     let words = format!("`{} {}`", plan.program, plan.args.join(" "));
-    let failed = |why: String| Refusal::new(format!("{words} could not be run: {why}"));
+    let failed = |why: String| Error::refused(format!("{words} could not be run: {why}"));
     let program = caller.programs.get(adapter).cloned().unwrap_or_else(|| plan.program.clone().into());
     let program = caller.find_program(&program).ok_or_else(|| failed("not found on the PATH".to_owned()))?;
     let nowhere = || agentctl_files::kernel::dev_null().map_err(|error| failed(error.to_string()));
@@ -416,7 +420,7 @@ mod tests {
             Fleet::new(vec![source.clone()], Arc::new(kernel)).stop(&running, &caller, patience)
         };
         let refused = stop(Scripted::new().unobservable("no /proc")).unwrap_err();
-        assert!(refused.reason.contains("no /proc"), "{refused:?}");
+        assert!(refused.message.contains("no /proc"), "{refused:?}");
         assert!(stop(Scripted::new()).unwrap().was_stopped, "seen to be gone");
     }
 }

@@ -1,10 +1,10 @@
 //! The results of stopping sessions, as `stop --json` prints them and the API returns them.
 
-use agentctl_model::{ProcessEntry, Session, Surveyed};
+use agentctl_model::{Error, ProcessEntry, Session, Surveyed};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Patience, StopError, Stopped};
+use super::{Patience, Stopped};
 use crate::{Caller, Fleet};
 
 /// What `stop --json` prints and the API answers.
@@ -51,7 +51,7 @@ impl StopReport {
         }
     }
 
-    pub fn not_stopped(target: &Surveyed, error: &StopError) -> Self {
+    pub fn not_stopped(target: &Surveyed, error: &Error) -> Self {
         Self {
             id: target.key.id.clone(),
             stopped: false,
@@ -60,7 +60,7 @@ impl StopReport {
             ended: Vec::new(),
             survived: Vec::new(),
             open_in: None,
-            error: Some(error.reason.clone()),
+            error: Some(error.message.clone()),
             session: Some((*target.session).clone()),
         }
     }
