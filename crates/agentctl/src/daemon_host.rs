@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentctl_adapters::Memory;
-use agentctl_daemon::{Hands, NotifySettings, Settings, WebhookSettings};
+use agentctl_daemon::{NotifySettings, SessionStopper, Settings, WebhookSettings};
 use agentctl_fleet::act::launch::Launcher;
 use agentctl_fleet::known_agents;
 use agentctl_fleet::{AdapterEntry, Fleet, Patience, Query};
@@ -18,18 +18,18 @@ use crate::surroundings::{Surroundings, clock};
 /// How long a session may take to end cleanly.
 const GRACE: Duration = Duration::from_secs(10);
 
-pub(crate) struct Keeper {
+pub(crate) struct DaemonHost {
     surroundings: Surroundings,
     memory: Arc<Memory>,
 }
 
-impl Keeper {
+impl DaemonHost {
     pub(crate) fn new(surroundings: Surroundings) -> Self {
         Self { surroundings, memory: Arc::new(Memory::new(clock)) }
     }
 }
 
-impl Settings for Keeper {
+impl Settings for DaemonHost {
     fn fleet(&self) -> Result<Fleet, String> {
         Ok(self.surroundings.fleet().map_err(words)?.with_memory(self.memory.clone()))
     }
@@ -78,7 +78,7 @@ fn words(failure: Failure) -> String {
 }
 
 /// Ends sessions whose fuse has expired, in the environment that the daemon was started in.
-impl Hands for Keeper {
+impl SessionStopper for DaemonHost {
     fn interrupt(&self, session: &SessionKey, by: &EndedBy) -> Result<(), String> {
         let fleet = self.fleet()?;
         fleet.interrupt(by, &found(&fleet, session)?).map_err(|error| error.message)
@@ -89,7 +89,7 @@ impl Hands for Keeper {
         let settings = self.surroundings.settings().map_err(|error| words(error.into()))?;
         let caller = self.surroundings.caller(&settings).map_err(words)?;
         let patience = Patience { grace: GRACE, force: false };
-        let stopped = fleet.stop_for(by, &found(&fleet, session)?, &caller, patience);
+        let stopped = fleet.terminate(by, &found(&fleet, session)?, &caller, patience);
         match stopped.map_err(|error| error.message)?.survived.as_slice() {
             [] => Ok(()),
             left => Err(format!("{} process(es) survived", left.len())),

@@ -17,7 +17,7 @@ mod watch;
 pub mod wire;
 
 pub use connect::{call, is_impostor};
-pub use fuses::{FuseList, Fuses, Hands, deadline};
+pub use fuses::{FuseList, Fuses, SessionStopper, deadline};
 pub use home::{DaemonLock, Home, HomeError};
 pub use run::{Ended, Options, RunError, run};
 pub use serve::api::{DaemonStatus, Messages, document as openapi, document_text as openapi_text};

@@ -12,7 +12,7 @@ use axum::body::Bytes;
 use jiff::Timestamp;
 use tokio::sync::watch;
 
-use crate::fuses::{Fuses, Hands};
+use crate::fuses::{Fuses, SessionStopper};
 use crate::home::{DaemonLock, Home};
 use crate::run::log::Log;
 use crate::serve::body_budget::BodyBudget;
@@ -59,7 +59,7 @@ pub(crate) struct Shared {
     /// nothing is there.
     pub(crate) has_surveyed: watch::Sender<bool>,
     pub(crate) fuses: Fuses,
-    pub(crate) hands: Arc<dyn Hands>,
+    pub(crate) stopper: Arc<dyn SessionStopper>,
     pub(crate) outbox: Outbox,
     pub(crate) commands: Commands,
     pub(crate) notices: Notices,

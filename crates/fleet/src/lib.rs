@@ -22,7 +22,7 @@ pub use act::gateways::{Preview, UndeliveredCallback};
 pub use act::launch::Launching;
 pub use act::orphans::{Orphan, Reaped};
 pub use act::prune::Pruned;
-pub use act::stop::{Patience, Stopped};
+pub use act::stop::{Patience, StopReport, TerminationReport};
 pub use keep::kernel_lock::KernelLock;
 pub use keep::locks::{LockError, Locks, ManualLock, session_holders};
 pub use keep::store::{Document, Store, StoreError};

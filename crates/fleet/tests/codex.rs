@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests write what is read")]
 #![allow(clippy::unwrap_used, reason = "a failing unwrap is a failing test")]
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixListener;
@@ -12,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use agentctl_adapters::Root;
 use agentctl_adapters::agents::codex::Codex;
-use agentctl_fleet::{Fleet, Query, Since, Source, Wanted};
-use agentctl_model::{HeldLock, Outcome, PendingKind, Relation, Session, Status, Survey};
+use agentctl_fleet::{Caller, Fleet, Patience, Purpose, Query, Selector, Since, Source, Wanted};
+use agentctl_model::{Environ, ErrorKind, HeldLock, Outcome, PendingKind, Relation, Session, Status, Survey};
 use agentctl_process::fake::{Scripted, ScriptedProcess};
 use jiff::Timestamp;
 use tungstenite::Message;
@@ -308,6 +309,33 @@ fn a_server_carries_threads_and_is_none_itself() {
     assert_eq!(session(&survey, ONE).cwd.as_deref(), Some("/w"), "not where the server was started");
     assert!(survey.strays.is_empty(), "server, its keeper, its client and a sandbox: {:?}", survey.strays);
     assert_eq!(survey.sessions.len(), 2);
+}
+
+/// The look-up is older than the signal, so it cannot know which threads the process has loaded since.
+#[test]
+fn a_process_that_has_loaded_another_thread_since_the_look_up_is_not_ended() {
+    // No real process has this pid.
+    const PID: u32 = 5_000_000;
+    let home = Home::new();
+    home.rollout(ONE, &finished(ONE));
+    let one = || {
+        let server = home.process(PID, &[NATIVE, "app-server"], "00:00");
+        holds(Scripted::new().process(server), home.lock(ONE, PID, "00:00"))
+    };
+    let selector = Selector { text: ONE.to_owned(), ..Selector::default() };
+    let (found, _) = home.fleet(one()).find(&selector, Purpose::Act).unwrap();
+    home.rollout(TWO, &open_turn(TWO));
+    let both = holds(one(), home.lock(TWO, PID, "00:00"));
+    let caller = Caller {
+        environ: Environ::default(),
+        programs: BTreeMap::new(),
+        home: home.folder.path().join("agentctl"),
+        agentctl: "/none".into(),
+    };
+    let patience = Patience { grace: Duration::ZERO, force: false };
+    let refused = home.fleet(both).stop(&found, &caller, patience).unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::Refused);
+    assert!(refused.message.contains(&format!("also runs session {TWO}")), "{refused:?}");
 }
 
 #[test]

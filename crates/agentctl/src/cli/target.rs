@@ -71,9 +71,14 @@ pub(crate) struct Found {
     /// Each session once, in the order typed.
     pub(crate) sessions: Vec<Surveyed>,
     /// The texts that do not match exactly one session, with the reasons.
-    pub(crate) bad: Vec<(String, String)>,
+    pub(crate) bad: Vec<(String, Error)>,
+}
+
+impl Found {
     /// The worst exit code among these.
-    pub(crate) exit: Exit,
+    pub(crate) fn exit(&self) -> Exit {
+        self.bad.iter().map(|(_, error)| error.kind.into()).fold(Exit::Done, Exit::or_worse)
+    }
 }
 
 impl Targets {
@@ -87,16 +92,15 @@ impl Targets {
         out: &mut Output,
     ) -> Result<Found, Failure> {
         coverage::warn_unread(&self.narrowed.adapter, finder.fleet(), out);
-        let mut found = Found { sessions: Vec::new(), bad: Vec::new(), exit: Exit::Done };
+        let mut found = Found { sessions: Vec::new(), bad: Vec::new() };
         let mut hints: Vec<String> = Vec::new();
         for id in &self.ids {
             let (session, sources) = match self.narrowed.find(id, purpose, finder, surroundings, out) {
                 Ok(one) => one,
-                Err(Failure::Said(Error { kind, message, hint })) if self.ids.len() > 1 => {
-                    out.error(&message);
-                    hints.extend(hint.filter(|hint| !hints.contains(hint)));
-                    found.exit = found.exit.or_worse(kind.into());
-                    found.bad.push((id.clone(), message));
+                Err(Failure::Said(error)) if self.ids.len() > 1 => {
+                    out.error(&error.message);
+                    hints.extend(error.hint.clone().filter(|hint| !hints.contains(hint)));
+                    found.bad.push((id.clone(), error));
                     continue;
                 }
                 Err(failure) => return Err(failure),

@@ -20,7 +20,7 @@ const WARNING: f64 = 0.8;
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Ends sessions. The implementation lives in a crate above this one.
-pub trait Hands: Send + Sync + 'static {
+pub trait SessionStopper: Send + Sync + 'static {
     /// Interrupts what the session is doing.
     fn interrupt(&self, session: &SessionKey, by: &EndedBy) -> Result<(), String>;
 
@@ -105,11 +105,11 @@ fn advance(
                 fuse.stage_at = now;
             })?;
             if matches!(session.status, Status::Running | Status::Waiting) {
-                said("interrupt", shared.hands.interrupt(key, &by));
+                said("interrupt", shared.stopper.interrupt(key, &by));
             }
         }
         Stage::Firing => {
-            said("stop", shared.hands.stop(key, &by));
+            said("stop", shared.stopper.stop(key, &by));
             shared.fuses.remove(&fuse.id)?;
         }
     }

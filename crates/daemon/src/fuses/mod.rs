@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::home::Home;
 
 pub(crate) use expiry::{run_fuses, session_of, tell};
-pub use limits::Hands;
+pub use limits::SessionStopper;
 pub use spec::deadline;
 pub(crate) use spec::{Extension, FuseSpec};
 

@@ -23,7 +23,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::connect::connect;
-use crate::fuses::{Fuses, Hands, run_fuses};
+use crate::fuses::{Fuses, SessionStopper, run_fuses};
 use crate::home::{DaemonLock, Home, HomeError};
 use crate::run::log::Log;
 use crate::serve::body_budget::BodyBudget;
@@ -69,7 +69,7 @@ pub struct Options {
     pub notify_socket: Option<OsString>,
     pub settings: Arc<dyn Settings>,
     /// How fuses end sessions.
-    pub hands: Arc<dyn Hands>,
+    pub stopper: Arc<dyn SessionStopper>,
 }
 
 /// How the daemon ended.
@@ -174,7 +174,7 @@ pub fn run(options: Options) -> Result<Ended, RunError> {
         phase: watch::channel(Phase::Serving).0,
         outbox,
         fuses,
-        hands: options.hands,
+        stopper: options.stopper,
         commands: Commands::new(log.clone()),
         notices: Notices::default(),
         log,

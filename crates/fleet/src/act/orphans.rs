@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use agentctl_model::{Observed, Process, ProcessEntry, ProcessHead, ProcessRef};
 use agentctl_process::{InspectRequest, is_agentctl};
 
-use crate::act::stop::termination::{Hunt, entry};
+use crate::act::stop::termination::{Termination, entry};
 use crate::keep::launches::{Ledger, MARK};
 use crate::read::query::{Query, Wanted};
 use crate::read::survey::kernel::is_of;
@@ -90,7 +90,7 @@ impl Fleet {
         if !self.orphans().iter().any(|now| now.process == orphan.process && now.entry == orphan.entry) {
             return Reaped::default();
         }
-        let hunt = Hunt {
+        let termination = Termination {
             kernel: self.kernel.as_ref(),
             carriers: Vec::new(),
             launch: orphan.launch.clone(),
@@ -98,8 +98,8 @@ impl Fleet {
             source: None,
             known: vec![(orphan.process, orphan.entry.clone())],
         };
-        let bag = hunt.finish();
-        Reaped { ended: bag.ended, survived: bag.survived }
+        let report = termination.finish();
+        Reaped { ended: report.ended, survived: report.survived }
     }
 
     fn is_an_agent(&self, head: &ProcessHead) -> bool {

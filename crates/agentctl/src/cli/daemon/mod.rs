@@ -12,7 +12,7 @@ use agentctl_model::{Error, ErrorKind};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::daemon_host::Keeper;
+use crate::daemon_host::DaemonHost;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::link::client::OWN_VERSION;
@@ -222,7 +222,7 @@ fn serve(
             None
         }
     };
-    let keeper = Arc::new(Keeper::new(surroundings));
+    let daemon_host = Arc::new(DaemonHost::new(surroundings));
     let options = Options {
         home: home.clone(),
         version: OWN_VERSION.to_owned(),
@@ -232,8 +232,8 @@ fn serve(
         read_only: manner.read_only,
         aloud: !detached,
         notify_socket,
-        settings: keeper.clone(),
-        hands: keeper,
+        settings: daemon_host.clone(),
+        stopper: daemon_host,
     };
     match agentctl_daemon::run(options) {
         Ok(Ended::Stopped) => Ok(Exit::Done),

@@ -121,6 +121,6 @@ fn stop(args: &StopArgs, surroundings: &Surroundings, out: &mut Output) -> Resul
         }
     }
     let patience = Patience { grace: args.grace, force: args.force };
-    let live = Found { sessions: live, bad: Vec::new(), exit: Exit::Done };
+    let live = Found { sessions: live, bad: Vec::new() };
     stop_all(&live, patience, args.json, &fleet, &caller, out)
 }

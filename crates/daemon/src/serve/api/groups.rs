@@ -1,5 +1,6 @@
 //! Sessions that were launched together, over HTTP.
 
+use agentctl_fleet::act::stop::StopAnswer;
 use agentctl_fleet::read::groups::{GroupList, GroupView};
 use agentctl_fleet::worktree::Form;
 use agentctl_fleet::{Fleet, Group};
@@ -88,7 +89,7 @@ pub(crate) async fn stop(
     let stopped = run_blocking(move || {
         let caller = app.settings.launcher(None).map_err(Problem::failed)?.caller;
         let (_, live) = find(&fleet, &name, false)?.0.cancel_starting();
-        json(&fleet.stop_all(&live, &caller, patience))
+        json(&StopAnswer { sessions: fleet.stop_all(&live, &caller, patience, |_, _| {}) })
     });
     stopped.await.map(answer)
 }

@@ -92,8 +92,7 @@ pub(crate) async fn stop(
     let (fleet, target) = find(&app, &peer, &headers, selector, Purpose::Act).await?;
     let stopped = run_blocking(move || {
         let caller = app.settings.launcher(None).map_err(Problem::failed)?.caller;
-        let stopped = fleet.stop(&target, &caller, patience)?;
-        json(&StopAnswer { sessions: vec![fleet.report_stopped(&target, stopped)] })
+        json(&StopAnswer { sessions: vec![fleet.stop(&target, &caller, patience)?] })
     });
     stopped.await.map(answer)
 }

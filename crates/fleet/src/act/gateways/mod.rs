@@ -15,7 +15,7 @@ use agentctl_adapters::Answer;
 use agentctl_adapters::gateway::{Addressee, Gateway, Request};
 use agentctl_model::{Error, ErrorKind, SpawnPlan, Status, Surveyed};
 
-use crate::act::stop::{Stopped, not_broken_off};
+use crate::act::stop::{TerminationReport, not_broken_off};
 use crate::keep::launches::{CallbackOrder, LaunchOrder};
 use crate::keep::new_names;
 use crate::{Fleet, Source};
@@ -103,7 +103,7 @@ impl Fleet {
 
 impl GatewayServer<'_> {
     /// Interrupts the turn; the session stays and accepts the next message.
-    pub(crate) fn stop(&self, target: &Surveyed, grace: Duration) -> Result<Stopped, Error> {
+    pub(crate) fn stop(&self, target: &Surveyed, grace: Duration) -> Result<TerminationReport, Error> {
         let aborted = self.gateway.stop(&self.source.root, &target.key.id)?;
         let began = Instant::now();
         loop {
@@ -117,7 +117,8 @@ impl GatewayServer<'_> {
                 let open_in =
                     (now == Some(Status::Idle)).then(|| format!("its gateway, {}", target.key.root));
                 let how = how.to_owned();
-                return Ok(Stopped { was_stopped: !aborted, how, open_in, ..Stopped::already() });
+                let was_stopped = !aborted;
+                return Ok(TerminationReport { was_stopped, how, open_in, ..TerminationReport::default() });
             }
             if began.elapsed() >= grace {
                 let took = if aborted { "took the stop" } else { "found nothing to stop" };

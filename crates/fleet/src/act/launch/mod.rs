@@ -23,7 +23,7 @@ use jiff::Timestamp;
 use crate::act::caller::Caller;
 use crate::act::gateways::GatewayLaunch;
 use crate::act::offered::unless_offered;
-use crate::act::stop::termination::Hunt;
+use crate::act::stop::termination::Termination;
 use crate::keep::kernel_lock::KernelLock;
 use crate::keep::launches;
 use crate::keep::launches::{LaunchFolder, LaunchOrder, MARK, NewLaunch, ProcessMark, Record, WorktreeOrder};
@@ -275,7 +275,7 @@ pub(crate) fn undo(fleet: &Fleet, record: &Record) {
 pub(crate) fn end_family(fleet: &Fleet, record: &Record) {
     let process = record.process.as_ref().and_then(ProcessMark::process);
     let alive = |process| fleet.kernel.is_alive(process) != Observed::Seen(false);
-    let hunt = Hunt {
+    let termination = Termination {
         kernel: fleet.kernel.as_ref(),
         carriers: process.into_iter().filter(|process| alive(*process)).collect(),
         launch: Some(record.id.clone()),
@@ -283,5 +283,5 @@ pub(crate) fn end_family(fleet: &Fleet, record: &Record) {
         source: None,
         known: Vec::new(),
     };
-    hunt.finish();
+    termination.finish();
 }

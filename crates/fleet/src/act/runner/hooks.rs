@@ -9,7 +9,7 @@ use agentctl_process::{Ending, Order, spawn};
 
 use crate::act::caller::Caller;
 use crate::act::hook_variables::{Known, hook_variables};
-use crate::act::stop::termination::Hunt;
+use crate::act::stop::termination::Termination;
 use crate::keep::launches::Record;
 use crate::worktree::head::branch_of;
 
@@ -86,7 +86,7 @@ fn run(command: &str, environ: Environ, cwd: PathBuf) {
     let Ok(mut started) = spawn(order) else { return };
     if started.ends_within(TIMEOUT).ok().flatten().is_none() {
         let kernel = agentctl_process::system();
-        let hunt = Hunt {
+        let termination = Termination {
             kernel: kernel.as_ref(),
             carriers: started.process.into_iter().collect(),
             launch: None,
@@ -94,7 +94,7 @@ fn run(command: &str, environ: Environ, cwd: PathBuf) {
             source: None,
             known: Vec::new(),
         };
-        hunt.finish();
+        termination.finish();
         let _ = started.ended();
     }
 }

@@ -342,7 +342,7 @@ impl<'a> Runner<'a> {
     fn end_after_timeout(&self) {
         let patience = Patience { grace: Duration::from_secs(10), force: false };
         if let Some(session) = glance(self.fleet, &self.record) {
-            let _ = self.fleet.stop_for(&self.timeout_reason(), &session, self.caller, patience);
+            let _ = self.fleet.terminate(&self.timeout_reason(), &session, self.caller, patience);
         }
         end_family(self.fleet, &self.record);
     }

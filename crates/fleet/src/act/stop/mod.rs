@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 use agentctl_adapters::Control;
 use agentctl_files::is_folder_within;
 use agentctl_model::{
-    Capability, CleanSignal, EndedBy, Error, Observed, Process, ProcessEntry, Rule, Session, SpawnPlan,
-    Status, StopWay, Survey, Surveyed, Tie, text,
+    Capability, CleanSignal, EndedBy, Error, Observed, Process, Session, SpawnPlan, Status, StopWay, Survey,
+    Surveyed, Tie, text,
 };
 use agentctl_process::{InspectRequest, Kernel, Order, Proven, Signal, SignalError, spawn};
 
 use crate::act::caller::Caller;
 use crate::act::offered::unless_offered;
-use crate::act::stop::termination::{Bag, Hunt};
+use crate::act::stop::termination::Termination;
 use crate::keep::launches::{LaunchFolder, MARK};
 use crate::read::offers;
 use crate::read::query::{Query, Wanted};
@@ -28,12 +28,10 @@ use crate::{Fleet, Source};
 use asked::Asked;
 pub(crate) use error::not_broken_off;
 pub use report::{StopAnswer, StopReport};
+pub use termination::TerminationReport;
 
 /// How often a server is asked whether it has interrupted the turn.
 const LOOK: Duration = Duration::from_millis(100);
-
-/// How long a report on a stop waits for a runner that has yet to write the exit.
-const WRITING: Duration = Duration::from_secs(5);
 
 /// How often the owners of a session are looked up again before they count as unknown.
 const LOOKS: usize = 3;
@@ -47,43 +45,18 @@ pub struct Patience {
     pub force: bool,
 }
 
-/// What became of a session that was to be stopped.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Stopped {
-    /// Nobody ran it.
-    pub was_stopped: bool,
-    /// What was done first, in words.
-    pub how: String,
-    pub ended: Vec<ProcessEntry>,
-    pub survived: Vec<ProcessEntry>,
-    /// Where the session is still open, in words: only its turn was ended, by the server that keeps it.
-    pub open_in: Option<String>,
-}
-
-impl Stopped {
-    /// Nothing was there that could have been ended.
-    pub(crate) fn already() -> Self {
-        let (ended, survived) = (Vec::new(), Vec::new());
-        Self { was_stopped: true, how: String::new(), ended, survived, open_in: None }
-    }
-}
-
 impl Fleet {
-    /// Ends the whole process tree of a session because somebody asked for it. Stopping a stopped one is success.
-    pub fn stop(&self, target: &Surveyed, caller: &Caller, patience: Patience) -> Result<Stopped, Error> {
-        self.stop_for(&EndedBy::stop(), target, caller, patience)
-    }
-
-    /// The same for a reason that the session's launch is to tell.
-    pub fn stop_for(
+    /// Ends the whole process tree of a session, and notes the reason in its launch. If the session is stopped already,
+    /// that is success.
+    pub fn terminate(
         &self,
         by: &EndedBy,
         target: &Surveyed,
         caller: &Caller,
         patience: Patience,
-    ) -> Result<Stopped, Error> {
-        let stopped = self.end(by, target, caller, patience);
-        stopped.map_err(|error| unless_offered(error, &target.key.adapter, Capability::Stop))
+    ) -> Result<TerminationReport, Error> {
+        let ended = self.end(by, target, caller, patience);
+        ended.map_err(|error| unless_offered(error, &target.key.adapter, Capability::Stop))
     }
 
     fn end(
@@ -92,9 +65,9 @@ impl Fleet {
         target: &Surveyed,
         caller: &Caller,
         patience: Patience,
-    ) -> Result<Stopped, Error> {
+    ) -> Result<TerminationReport, Error> {
         if target.session.status == Status::Stopped {
-            return Ok(Stopped::already());
+            return Ok(TerminationReport::nothing_ran());
         }
         if let Some(server) = self.server_of(target) {
             return server.stop(target, patience.grace);
@@ -126,14 +99,14 @@ impl Fleet {
         let carriers = self.carriers(target)?;
         let Some(agent) = carriers.iter().find(|(_, role)| *role != "wrapper").map(|(process, _)| process)
         else {
-            return Ok(Stopped::already());
+            return Ok(TerminationReport::nothing_ran());
         };
         let way = control.stop_way(&target.session, agent);
         if way == StopWay::Ask {
             return self.ask_to_break_off(target, source, control, patience.grace);
         }
         let entries = target.carriers.iter().zip(&target.session.processes);
-        let mut hunt = Hunt {
+        let mut termination = Termination {
             kernel: self.kernel.as_ref(),
             carriers: target.carriers.iter().map(|carrier| carrier.process).collect(),
             launch: agent.variable(MARK).map(str::to_owned),
@@ -144,12 +117,12 @@ impl Fleet {
         self.refuse_if_shared(target, agent)?;
         let launch = self.launch_of(target);
         let asked = Asked::note(launch.as_ref(), by);
-        let how = begin(&mut hunt, source, target, &way, caller, patience)?;
-        let Bag { ended, survived } = hunt.finish();
-        if survived.is_empty() {
+        let how = begin(&mut termination, source, target, &way, caller, patience)?;
+        let report = termination.finish();
+        if report.survived.is_empty() {
             asked.stands();
         }
-        Ok(Stopped { was_stopped: false, how: how + weakness(target), ended, survived, open_in: None })
+        Ok(TerminationReport { how: how + weakness(target), ..report })
     }
 
     /// The directory of the session's newest launch.
@@ -215,6 +188,9 @@ impl Fleet {
     }
 
     /// Refuses to end a process for one session if it also owns others.
+    ///
+    /// This needs a survey of its own. The look-up that found the session read the records of that session only, and
+    /// other stops may have run since; a survey after the signal would come too late.
     fn refuse_if_shared(&self, target: &Surveyed, agent: &Process) -> Result<(), Error> {
         let live = self.survey(&Query {
             adapters: vec![target.key.adapter.clone()],
@@ -251,7 +227,7 @@ impl Fleet {
         source: &Source,
         control: &'static dyn Control,
         grace: Duration,
-    ) -> Result<Stopped, Error> {
+    ) -> Result<TerminationReport, Error> {
         self.ask_owner(target, source, control)?;
         let began = Instant::now();
         loop {
@@ -263,26 +239,17 @@ impl Fleet {
                 let was_stopped = target.session.status == Status::Idle;
                 let how = "its server was asked to break off the turn; the server lives on";
                 let how = if was_stopped { String::new() } else { how.to_owned() };
-                return Ok(Stopped { was_stopped, how, open_in: open_in(now), ..Stopped::already() });
+                return Ok(TerminationReport {
+                    was_stopped,
+                    how,
+                    open_in: open_in(now),
+                    ..TerminationReport::default()
+                });
             }
             if began.elapsed() >= grace {
                 let now = now.map(|now| now.status);
                 return Err(not_broken_off("its server took the stop", &target.key.id, now)
                     .hint("look again, or stop it where it runs"));
-            }
-            std::thread::sleep(LOOK);
-        }
-    }
-
-    /// The same session after a stop. Its runner takes a moment to write down how the process ended; one that takes
-    /// longer leaves the outcome open.
-    pub fn after_stop(&self, target: &Surveyed) -> Option<Surveyed> {
-        let began = Instant::now();
-        loop {
-            let now = self.again(target);
-            let is_written = now.as_ref().is_none_or(|now| now.rule != Rule::ExitNotWrittenYet);
-            if is_written || began.elapsed() >= WRITING {
-                return now;
             }
             std::thread::sleep(LOOK);
         }
@@ -317,23 +284,23 @@ fn weakness(target: &Surveyed) -> &'static str {
 
 /// Does the first step, and describes it.
 fn begin(
-    hunt: &mut Hunt<'_>,
+    termination: &mut Termination<'_>,
     source: &Source,
     target: &Surveyed,
     way: &StopWay,
     caller: &Caller,
     patience: Patience,
 ) -> Result<String, Error> {
-    hunt.gather();
+    termination.gather();
     if patience.force {
         return Ok("killed at once".to_owned());
     }
     let how = match way {
-        StopWay::Signal(clean) => tell(hunt.kernel, source, target, *clean)?,
+        StopWay::Signal(clean) => tell(termination.kernel, source, target, *clean)?,
         StopWay::Run(plan) => run(&target.key.adapter, plan, caller, patience.grace)?,
         StopWay::Ask => String::new(),
     };
-    hunt.wait_for_carriers(patience.grace);
+    termination.wait_for_carriers(patience.grace);
     Ok(how)
 }
 

@@ -22,7 +22,7 @@ const TOLD: Duration = Duration::from_secs(2);
 const KILLED: Duration = Duration::from_secs(10);
 
 /// A family being ended.
-pub(crate) struct Hunt<'a> {
+pub(crate) struct Termination<'a> {
     pub(crate) kernel: &'a dyn Kernel,
     /// The owners, from which all other processes descend.
     pub(crate) carriers: Vec<ProcessRef>,
@@ -35,14 +35,27 @@ pub(crate) struct Hunt<'a> {
     pub(crate) known: Vec<(ProcessRef, ProcessEntry)>,
 }
 
-/// Who ended and who did not.
+/// The result of ending the processes of a session, or its turn.
 #[derive(Debug, Default, Clone, PartialEq)]
-pub(crate) struct Bag {
-    pub(crate) ended: Vec<ProcessEntry>,
-    pub(crate) survived: Vec<ProcessEntry>,
+pub struct TerminationReport {
+    /// Nobody ran it.
+    pub was_stopped: bool,
+    /// What was done first, in words.
+    pub how: String,
+    pub ended: Vec<ProcessEntry>,
+    pub survived: Vec<ProcessEntry>,
+    /// Where the session is still open, in words: only its turn was ended, by the server that keeps it.
+    pub open_in: Option<String>,
 }
 
-impl Hunt<'_> {
+impl TerminationReport {
+    /// There was nothing to end.
+    pub(crate) fn nothing_ran() -> Self {
+        Self { was_stopped: true, ..Self::default() }
+    }
+}
+
+impl Termination<'_> {
     /// Finds all processes that belong to the family now.
     pub(crate) fn gather(&mut self) {
         let Observed::Seen(heads) = self.kernel.heads() else { return };
@@ -85,7 +98,7 @@ impl Hunt<'_> {
 
     /// Ends all that are left: owners are killed, the others get one SIGTERM and are then killed, until no new ones
     /// appear.
-    pub(crate) fn finish(mut self) -> Bag {
+    pub(crate) fn finish(mut self) -> TerminationReport {
         // A process that an ending one is just starting is found in the next round.
         for _ in 0..8 {
             self.gather();
@@ -101,7 +114,11 @@ impl Hunt<'_> {
             self.known.iter().cloned().partition(|(process, _)| self.is_alive(*process));
         let entries =
             |list: Vec<(ProcessRef, ProcessEntry)>| list.into_iter().map(|(_, entry)| entry).collect();
-        Bag { ended: entries(ended), survived: entries(survived) }
+        TerminationReport {
+            ended: entries(ended),
+            survived: entries(survived),
+            ..TerminationReport::default()
+        }
     }
 
     /// Ends these processes and returns whether all of them ended.
