@@ -43,6 +43,7 @@ pub struct StopReport {
 }
 
 /// Only the message is part of the report; the kind and the hint are for the caller.
+#[expect(clippy::ref_option, reason = "serde passes the field by reference")]
 fn message<S: Serializer>(error: &Option<Error>, out: S) -> Result<S::Ok, S::Error> {
     error.as_ref().map(|error| &error.message).serialize(out)
 }
