@@ -305,7 +305,7 @@ fn a_server_carries_threads_and_is_none_itself() {
     assert_eq!(verdict(&survey, TWO), (Status::Idle, Some(Outcome::Completed), Some(10)));
     let child = session(&survey, TWO);
     assert_eq!((child.relation, child.parent_id.as_deref()), (Some(Relation::Subagent), Some(ONE)));
-    assert_eq!(session(&survey, ONE).processes[0].role, "server");
+    assert_eq!(session(&survey, ONE).processes[0].role.as_str(), "server");
     assert_eq!(session(&survey, ONE).cwd.as_deref(), Some("/w"), "not where the server was started");
     assert!(survey.strays.is_empty(), "server, its keeper, its client and a sandbox: {:?}", survey.strays);
     assert_eq!(survey.sessions.len(), 2);
@@ -388,7 +388,7 @@ fn a_thread_before_its_first_turn_has_only_its_lock() {
         assert_eq!(verdict(&survey, ONE), (Status::Idle, None, Some(10)));
         assert_eq!(session(&survey, ONE).cwd.as_deref(), Some("/w"));
         assert_eq!(verdict(&survey, TWO), (Status::Running, None, Some(11)));
-        assert_eq!(survey.sources[0].coverage, "complete");
+        assert_eq!(survey.sources[0].coverage.as_str(), "complete");
         let row = survey.sessions.iter().find(|surveyed| surveyed.key.id == ONE).unwrap();
         assert!(home.fleet(kernel()).read(row, 5).unwrap().is_empty(), "nothing was said yet");
     }
@@ -512,7 +512,7 @@ fn a_root_that_cannot_be_read_gives_no_verdict() {
     home.rollout(ONE, &open_turn(ONE));
     let elsewhere = home.folder.path().join("none");
     assert_eq!(
-        fleet_at(&elsewhere, Scripted::new()).survey(&everything()).sources[0].coverage,
+        fleet_at(&elsewhere, Scripted::new()).survey(&everything()).sources[0].coverage.as_str(),
         "not-installed"
     );
     fs::write(&elsewhere, "a file").unwrap();
@@ -520,7 +520,7 @@ fn a_root_that_cannot_be_read_gives_no_verdict() {
     assert_eq!((survey.sources[0].coverage.as_str(), survey.sources[0].sessions), ("failed", None));
     fs::rename(home.root().join("sessions"), home.root().join("away")).unwrap();
     fs::write(home.root().join("sessions"), "a file").unwrap();
-    assert_eq!(home.all(Scripted::new()).sources[0].coverage, "partial");
+    assert_eq!(home.all(Scripted::new()).sources[0].coverage.as_str(), "partial");
 }
 
 /// Answers one client as an app-server does, with `status` for every thread.

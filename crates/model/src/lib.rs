@@ -32,13 +32,13 @@ pub use process::{
 };
 pub use session::{
     Capability, Facts, Found, LaunchInfo, Meta, NativeSession, Parent, Pending, PendingKind, ProcessEntry,
-    Relation, Session, SessionKey, Stamp, Tokens,
+    ProcessRole, Relation, Session, SessionKey, Stamp, Tokens,
 };
 pub use status::{
     Liveness, Outcome, Owner, Owners, RemoteState, Rule, Status, Turn, TurnState, Verdict, derive, prevailing,
 };
 pub use survey::{
-    Coverage, Ended, Harvest, OwnerIdentity, OwnerProcess, Registration, Remote, SourceReport, Survey,
-    Surveyed,
+    Coverage, CoverageKind, Ended, Harvest, OwnerIdentity, OwnerProcess, Registration, Remote, SourceReport,
+    Survey, Surveyed,
 };
 pub use transcript::{Entry, EntryKind, Role};

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use agentctl_model::{Conversation, Error, ErrorKind, Survey};
+use agentctl_model::{Conversation, CoverageKind, Error, ErrorKind, Survey};
 use jiff::Timestamp;
 
 use super::Runner;
@@ -96,7 +96,7 @@ fn survey_live(fleet: &Fleet) -> Survey {
     let ask = || fleet.survey(&Query::new(Wanted::Live));
     let mut survey = ask();
     for _ in 1..TRIES {
-        if !survey.sources.iter().any(|source| source.coverage == "timed-out") {
+        if !survey.sources.iter().any(|source| source.coverage == CoverageKind::TimedOut) {
             break;
         }
         survey = ask();

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use agentctl_adapters::Control;
 use agentctl_files::is_folder_within;
 use agentctl_model::{
-    Capability, CleanSignal, EndedBy, Error, Observed, Process, Session, SpawnPlan, Status, StopWay, Survey,
-    Surveyed, Tie, text,
+    Capability, CleanSignal, EndedBy, Error, Observed, Process, ProcessRole, Session, SpawnPlan, Status,
+    StopWay, Survey, Surveyed, Tie, text,
 };
 use agentctl_process::{InspectRequest, Kernel, Order, Proven, Signal, SignalError, spawn};
 
@@ -97,7 +97,8 @@ impl Fleet {
             return Err(Error::refused(format!("which process runs it is not known: {why}")));
         }
         let carriers = self.carriers(target)?;
-        let Some(agent) = carriers.iter().find(|(_, role)| *role != "wrapper").map(|(process, _)| process)
+        let Some(agent) =
+            carriers.iter().find(|(_, role)| *role != ProcessRole::Wrapper).map(|(process, _)| process)
         else {
             return Ok(TerminationReport::nothing_ran());
         };
@@ -146,7 +147,8 @@ impl Fleet {
         }
         let (source, control) = self.control_of(target)?;
         let carriers = self.carriers(target)?;
-        let agent = carriers.iter().find(|(_, role)| *role != "wrapper").map(|(process, _)| process);
+        let agent =
+            carriers.iter().find(|(_, role)| *role != ProcessRole::Wrapper).map(|(process, _)| process);
         let agent = agent.ok_or_else(|| Error::refused("no process of it is known"))?;
         match control.stop_way(&target.session, agent) {
             StopWay::Ask => self.ask_owner(target, source, control),
@@ -170,7 +172,7 @@ impl Fleet {
     }
 
     /// Returns the owners that are still alive, after a close inspection.
-    pub(crate) fn carriers(&self, target: &Surveyed) -> Result<Vec<(Process, &'static str)>, Error> {
+    pub(crate) fn carriers(&self, target: &Surveyed) -> Result<Vec<(Process, ProcessRole)>, Error> {
         // If they cannot be seen, that does not prove that they are gone.
         let heads = match self.kernel.heads() {
             Observed::Seen(heads) => heads,
@@ -268,8 +270,10 @@ impl Fleet {
 
 /// Describes the process that still has the session open.
 fn open_in(now: &Session) -> Option<String> {
-    let is_server =
-        now.processes.iter().any(|process| Some(process.pid) == now.pid && process.role == "server");
+    let is_server = now
+        .processes
+        .iter()
+        .any(|process| Some(process.pid) == now.pid && process.role == ProcessRole::Server);
     offers::place(now).map(|place| if is_server { format!("its server, {place}") } else { place })
 }
 
@@ -315,7 +319,7 @@ fn tell(
         CleanSignal::Interrupt => (Signal::Interrupt, "SIGINT"),
         CleanSignal::Terminate => (Signal::Terminate, "SIGTERM"),
     };
-    let agents = target.carriers.iter().filter(|carrier| carrier.role != "wrapper");
+    let agents = target.carriers.iter().filter(|carrier| carrier.role != ProcessRole::Wrapper);
     let mut told = Vec::new();
     for carrier in agents {
         let judge = |seen: &Process| may_own(kernel, source, seen);
@@ -370,7 +374,7 @@ mod tests {
     fn a_session_whose_process_cannot_be_seen_is_not_called_stopped() {
         let mut running = surveyed(session("a", Status::Running, None));
         let process = ProcessRef { pid: 42, start: 1, boot: 1 };
-        running.carriers.push(OwnerProcess { process, role: "agent", tie: Tie::Exact });
+        running.carriers.push(OwnerProcess { process, role: ProcessRole::Agent, tie: Tie::Exact });
         let source = Source {
             adapter: registry()[0],
             root: Root::at("/home/dev/.claude"),

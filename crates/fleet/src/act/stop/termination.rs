@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use agentctl_model::{Observed, Process, ProcessEntry, ProcessHead, ProcessRef};
+use agentctl_model::{Observed, Process, ProcessEntry, ProcessHead, ProcessRef, ProcessRole};
 use agentctl_process::{InspectRequest, Kernel, Proven, Sent, Signal, SignalError, is_agentctl, wait_gone};
 
 use crate::Source;
@@ -69,7 +69,7 @@ impl Termination<'_> {
         for member in family(&members, &anchors, self.launch.as_deref()) {
             let process = member.head.process;
             if !self.known.iter().any(|(known, _)| *known == process) {
-                self.known.push((process, entry(&member.head, "tool")));
+                self.known.push((process, entry(&member.head, ProcessRole::Tool)));
             }
         }
     }
@@ -171,11 +171,11 @@ fn is_runner(head: &ProcessHead) -> bool {
 }
 
 /// Makes the entry of a process for a report. A runner gets its own role.
-pub(crate) fn entry(head: &ProcessHead, role: &str) -> ProcessEntry {
+pub(crate) fn entry(head: &ProcessHead, role: ProcessRole) -> ProcessEntry {
     ProcessEntry {
         pid: head.process.pid,
         started_at: head.started_at,
-        role: if is_runner(head) { "runner" } else { role }.to_owned(),
+        role: if is_runner(head) { ProcessRole::Runner } else { role },
         command: head.program().to_owned(),
     }
 }
@@ -191,7 +191,7 @@ mod tests {
             let argv = argv.iter().map(|word| (*word).to_owned()).collect();
             let head =
                 ProcessHead { process, parent: 1, uid: None, comm: "x".into(), argv, started_at: None };
-            entry(&head, "tool").role
+            entry(&head, ProcessRole::Tool).role.as_str()
         };
         let folder = "/home/dev/.agentctl/launches/l-1";
         assert_eq!(role(&["/usr/bin/agentctl", "__run", folder]), "runner");
