@@ -10,7 +10,7 @@ use agentctl_daemon::{NotifySettings, SessionStopper, Settings, WebhookSettings}
 use agentctl_fleet::act::launch::Launcher;
 use agentctl_fleet::known_agents;
 use agentctl_fleet::{AdapterEntry, Fleet, Query, StopOptions};
-use agentctl_model::{EndedBy, SessionKey, Surveyed};
+use agentctl_model::{EndedBy, Error, SessionKey, Surveyed};
 
 use crate::failure::Failure;
 use crate::surroundings::{Surroundings, clock};
@@ -18,18 +18,18 @@ use crate::surroundings::{Surroundings, clock};
 /// How long a session may take to end cleanly.
 const GRACE: Duration = Duration::from_secs(10);
 
-pub(crate) struct DaemonContext {
+pub(crate) struct DaemonHost {
     surroundings: Surroundings,
     memory: Arc<Memory>,
 }
 
-impl DaemonContext {
+impl DaemonHost {
     pub(crate) fn new(surroundings: Surroundings) -> Self {
         Self { surroundings, memory: Arc::new(Memory::new(clock)) }
     }
 }
 
-impl Settings for DaemonContext {
+impl Settings for DaemonHost {
     fn fleet(&self) -> Result<Fleet, String> {
         Ok(self.surroundings.fleet().map_err(words)?.with_memory(self.memory.clone()))
     }
@@ -72,16 +72,16 @@ impl Settings for DaemonContext {
 
 fn words(failure: Failure) -> String {
     match failure {
-        Failure::Said { message, .. } => message,
+        Failure::Said(Error { message, .. }) => message,
         Failure::ReaderGone => "nobody reads the output".to_owned(),
     }
 }
 
 /// Ends sessions whose fuse has expired, in the environment that the daemon was started in.
-impl SessionStopper for DaemonContext {
+impl SessionStopper for DaemonHost {
     fn interrupt(&self, session: &SessionKey, by: &EndedBy) -> Result<(), String> {
         let fleet = self.fleet()?;
-        fleet.interrupt(by, &found(&fleet, session)?).map_err(|error| error.reason)
+        fleet.interrupt(by, &found(&fleet, session)?).map_err(|error| error.message)
     }
 
     fn stop(&self, session: &SessionKey, by: &EndedBy) -> Result<(), String> {
@@ -89,8 +89,8 @@ impl SessionStopper for DaemonContext {
         let settings = self.surroundings.settings().map_err(|error| words(error.into()))?;
         let caller = self.surroundings.caller(&settings).map_err(words)?;
         let options = StopOptions { grace: GRACE, force: false };
-        let stopped = fleet.stop_for(by, &found(&fleet, session)?, &caller, options);
-        match stopped.map_err(|error| error.reason)?.survived.as_slice() {
+        let stopped = fleet.terminate(by, &found(&fleet, session)?, &caller, options);
+        match stopped.map_err(|error| error.message)?.survived.as_slice() {
             [] => Ok(()),
             left => Err(format!("{} process(es) survived", left.len())),
         }

@@ -16,17 +16,18 @@ use std::time::{Duration, Instant};
 
 use agentctl_adapters::{Control, WatchTarget};
 use agentctl_model::{
-    Conversation, EndedBy, FirstWords, IdSource, Outcome, Rule, SpawnPlan, Status, Stdin, Surveyed, text,
+    Conversation, EndedBy, Error, FirstWords, IdSource, Outcome, Rule, SpawnPlan, Status, Stdin, Surveyed,
+    text,
 };
 use agentctl_process::{Ending, Order, Started, spawn};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::act::caller::Caller;
 use crate::act::launch::complaint::{WORDS, complaint};
-use crate::act::launch::{LaunchError, end_family, glance, undo};
+use crate::act::launch::{end_family, glance, undo};
 use crate::act::stop::StopOptions;
 use crate::keep::kernel_lock::KernelLock;
-use crate::keep::launches::{Exit, Failed, LaunchFolder, LaunchOrder, MARK, ProcessMark, Record};
+use crate::keep::launches::{Exit, LaunchFolder, LaunchOrder, MARK, ProcessMark, Record};
 use crate::{Fleet, Source};
 use end_notifier::After;
 pub use end_notifier::{EndNotifier, OwnAddress};
@@ -81,15 +82,14 @@ impl<'a> Runner<'a> {
         match begun {
             Ok(running) => self.watch_to_end(running),
             Err(error) => {
-                let failed = Failed { refused: error.refused, message: error.message, hint: error.hint };
                 self.undo();
-                self.folder.write_failed(&failed)
+                self.folder.write_failed(&error.into())
             }
         }
     }
 
     /// Does everything up to the moment at which a survey shows the turn.
-    fn begin(&mut self) -> Result<Running, LaunchError> {
+    fn begin(&mut self) -> Result<Running, Error> {
         let cwd = self.make_place()?;
         // The directory stays locked until the session itself is seen; from then on the session is the lock.
         let _directory = self.take_directory(&cwd)?;
@@ -114,14 +114,12 @@ impl<'a> Runner<'a> {
         began.map(|()| running)
     }
 
-    fn plan(&self, cwd: PathBuf) -> Result<(&'static dyn Control, SpawnPlan), LaunchError> {
+    fn plan(&self, cwd: PathBuf) -> Result<(&'static dyn Control, SpawnPlan), Error> {
         let words = self.folder.words().map_err(|error| failed("read the prompt", &error))?;
         let order = &self.record.order;
         let plan = self.fleet.plan(order, &order.intent(words, cwd))?;
         let control = self.source().and_then(|source| source.adapter.control());
-        control
-            .map(|control| (control, plan))
-            .ok_or_else(|| LaunchError::refused("this agent can only be read"))
+        control.map(|control| (control, plan)).ok_or_else(|| Error::refused("this agent can only be read"))
     }
 
     fn source(&self) -> Option<&Source> {
@@ -137,9 +135,9 @@ impl<'a> Runner<'a> {
         std::iter::once(own).chain(of_agent.into_iter().flatten()).collect()
     }
 
-    fn start(&mut self, plan: &SpawnPlan) -> Result<Started, LaunchError> {
+    fn start(&mut self, plan: &SpawnPlan) -> Result<Started, Error> {
         let program = self.caller.find_program(plan.program.as_ref()).ok_or_else(|| {
-            LaunchError::failed(format!(
+            Error::agent_failed(format!(
                 "{} is not installed: no program `{}` on the PATH",
                 self.record.order.adapter, plan.program
             ))
@@ -169,7 +167,7 @@ impl<'a> Runner<'a> {
     }
 
     /// Waits for the id, and then until a survey shows the turn. The agent may exit before or after either.
-    fn await_turn(&mut self, running: &mut Running, plan: &SpawnPlan) -> Result<(), LaunchError> {
+    fn await_turn(&mut self, running: &mut Running, plan: &SpawnPlan) -> Result<(), Error> {
         let mut cut_short: Option<Instant> = None;
         let mut rest = Duration::ZERO;
         loop {
@@ -185,10 +183,10 @@ impl<'a> Runner<'a> {
                 return self.ended_early(ending, running, plan);
             }
             if self.folder.is_cancelled() {
-                return Err(LaunchError::failed("the launch was cancelled"));
+                return Err(Error::agent_failed("the launch was cancelled"));
             }
             if running.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                return Err(LaunchError::failed("its time was up before there was a session"));
+                return Err(Error::agent_failed("its time was up before there was a session"));
             }
             let session = glance(self.fleet, &self.record);
             rest = (began.elapsed() * PAUSE_FACTOR).max(PAUSE);
@@ -230,12 +228,7 @@ impl<'a> Runner<'a> {
     /// Handles an agent that exited before its turn was seen. This is a successful launch if the turn completed. One
     /// that failed at once is no launch and leaves nothing of ours behind; what the agent recorded stays, and the error
     /// names it.
-    fn ended_early(
-        &mut self,
-        ending: Ending,
-        running: &mut Running,
-        plan: &SpawnPlan,
-    ) -> Result<(), LaunchError> {
+    fn ended_early(&mut self, ending: Ending, running: &mut Running, plan: &SpawnPlan) -> Result<(), Error> {
         // This runner is the first to know that the process has exited, so it writes that before the survey. Otherwise
         // another process in that directory could be taken for the owner of the session.
         self.note_exit(ending, false).map_err(|error| failed("write down how the agent ended", &error))?;
@@ -265,16 +258,16 @@ impl<'a> Runner<'a> {
         let program = &plan.program;
         Err(match session.filter(|session| running.has_accepted_prompt(&self.record.order, session)) {
             None => {
-                LaunchError::failed(format!("`{program}` ended before its turn was seen ({exit}): {words}"))
+                Error::agent_failed(format!("`{program}` ended before its turn was seen ({exit}): {words}"))
             }
-            Some(session) => LaunchError::failed(format!(
+            Some(session) => Error::agent_failed(format!(
                 "the turn of `{program}` failed at once ({exit}): {words}"
             ))
             .hint(format!("`{program}` keeps it: `agentctl peek {}`", text::shell_word(&session.key.id))),
         })
     }
 
-    fn settle(&mut self) -> Result<(), LaunchError> {
+    fn settle(&mut self) -> Result<(), Error> {
         self.record.settled = true;
         self.write_record()
     }
@@ -349,7 +342,7 @@ impl<'a> Runner<'a> {
     fn end_after_timeout(&self) {
         let options = StopOptions { grace: Duration::from_secs(10), force: false };
         if let Some(session) = glance(self.fleet, &self.record) {
-            let _ = self.fleet.stop_for(&self.timeout_reason(), &session, self.caller, options);
+            let _ = self.fleet.terminate(&self.timeout_reason(), &session, self.caller, options);
         }
         end_family(self.fleet, &self.record);
     }
@@ -364,7 +357,7 @@ impl<'a> Runner<'a> {
         undo(self.fleet, &self.record);
     }
 
-    fn write_record(&self) -> Result<(), LaunchError> {
+    fn write_record(&self) -> Result<(), Error> {
         self.folder.write_record(&self.record).map_err(|error| failed("write the launch record", &error))
     }
 
@@ -446,6 +439,6 @@ impl Printed {
     }
 }
 
-fn failed(what: &str, error: &io::Error) -> LaunchError {
-    LaunchError::failed(format!("cannot {what}: {error}"))
+fn failed(what: &str, error: &io::Error) -> Error {
+    Error::agent_failed(format!("cannot {what}: {error}"))
 }
