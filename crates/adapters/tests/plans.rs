@@ -66,7 +66,7 @@ fn plans_are_as_they_were() {
             let _ = match control.plan(&intent) {
                 Ok(plan) => writeln!(told, "# {what}\n{}", serde_json::to_string_pretty(&plan).unwrap()),
                 Err(refusal) => {
-                    writeln!(told, "# {what}\nrefused: {}\nhint: {:?}", refusal.reason, refusal.hint)
+                    writeln!(told, "# {what}\nrefused: {}\nhint: {:?}", refusal.message, refusal.hint)
                 }
             };
         }
@@ -131,7 +131,7 @@ fn values_are_never_a_flag() {
                 // Wrong usage is reported before any plan is made.
                 Err(refusal) => {
                     let told = intent.model.as_deref().and_then(|model| control.misfit("model", model));
-                    let lacks = intent.model.is_none() || refusal.reason.contains("provider/model");
+                    let lacks = intent.model.is_none() || refusal.message.contains("provider/model");
                     assert!(told.is_some() || lacks, "{name}: {refusal:?}");
                 }
             }

@@ -11,7 +11,7 @@ use agentctl_fleet::act::launch::Launcher;
 use agentctl_fleet::known_agents;
 use agentctl_fleet::{AdapterEntry, Fleet, Query, StopOptions};
 use agentctl_model::text::counted;
-use agentctl_model::{EndedBy, SessionKey, Surveyed};
+use agentctl_model::{EndedBy, Error, SessionKey, Surveyed};
 
 use crate::failure::Failure;
 use crate::surroundings::{Surroundings, clock};
@@ -73,7 +73,7 @@ impl Settings for DaemonContext {
 
 fn words(failure: Failure) -> String {
     match failure {
-        Failure::Said { message, .. } => message,
+        Failure::Said(Error { message, .. }) => message,
         Failure::ReaderGone => "nobody reads the output".to_owned(),
     }
 }
@@ -82,7 +82,7 @@ fn words(failure: Failure) -> String {
 impl SessionStopper for DaemonContext {
     fn interrupt(&self, session: &SessionKey, by: &EndedBy) -> Result<(), String> {
         let fleet = self.fleet()?;
-        fleet.interrupt(by, &found(&fleet, session)?).map_err(|error| error.reason)
+        fleet.interrupt(by, &found(&fleet, session)?).map_err(|error| error.message)
     }
 
     fn stop(&self, session: &SessionKey, by: &EndedBy) -> Result<(), String> {
@@ -90,8 +90,8 @@ impl SessionStopper for DaemonContext {
         let settings = self.surroundings.settings().map_err(|error| words(error.into()))?;
         let caller = self.surroundings.caller(&settings).map_err(words)?;
         let options = StopOptions { grace: GRACE, force: false };
-        let stopped = fleet.stop_for(by, &found(&fleet, session)?, &caller, options);
-        match stopped.map_err(|error| error.reason)?.survived.as_slice() {
+        let stopped = fleet.terminate(by, &found(&fleet, session)?, &caller, options);
+        match stopped.map_err(|error| error.message)?.survived.as_slice() {
             [] => Ok(()),
             left => Err(format!("{} survived", counted(left.len(), "process", "processes"))),
         }

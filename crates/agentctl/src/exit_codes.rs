@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use agentctl_model::ErrorKind;
+
 /// Every way a command can end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -76,6 +78,24 @@ impl Exit {
     }
 }
 
+/// The exit code of a command that failed with an error of this kind.
+impl From<ErrorKind> for Exit {
+    fn from(kind: ErrorKind) -> Self {
+        match kind {
+            ErrorKind::Usage => Self::Usage,
+            ErrorKind::NotFound => Self::NotFound,
+            ErrorKind::Ambiguous => Self::Ambiguous,
+            ErrorKind::Incomplete => Self::Incomplete,
+            ErrorKind::Refused | ErrorKind::Unsupported => Self::Refused,
+            ErrorKind::Failed | ErrorKind::AgentFailed | ErrorKind::NoAnswer | ErrorKind::Busy => {
+                Self::Failed
+            }
+            ErrorKind::NoDaemon => Self::NoDaemon,
+            ErrorKind::Interrupted => Self::Interrupted,
+        }
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(exit.code())
@@ -91,5 +111,11 @@ mod tests {
         let codes: Vec<u8> = Exit::ALL.iter().map(|exit| exit.code()).collect();
         assert_eq!(codes, [0, 1, 2, 3, 4, 5, 6, 7, 124, 130]);
         assert!(Exit::table().contains("130  interrupted"));
+    }
+
+    #[test]
+    fn every_kind_of_error_has_an_exit_code_that_is_no_success() {
+        let codes = ErrorKind::ALL.map(|kind| Exit::from(kind).code());
+        assert_eq!(codes, [2, 3, 4, 6, 7, 7, 1, 1, 1, 5, 1, 130]);
     }
 }

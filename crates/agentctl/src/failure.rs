@@ -1,28 +1,30 @@
-//! Why a command failed: a message for a person, a next step, and an exit code.
+//! Why a command failed: an error for the user, or a reader of our output that has gone.
 
 use std::io;
 
-use crate::exit_codes::Exit;
+use agentctl_fleet::StoreError;
+use agentctl_fleet::worktree::WorktreeError;
+use agentctl_model::{Error, ErrorKind, text};
 
 /// The error of every command.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// A message for the user.
-    Said { message: String, hint: Option<String>, exit: Exit },
+    /// An error for the user; its kind decides the exit code.
+    Said(Error),
     /// The reader of our output has gone, which is not an error.
     ReaderGone,
 }
 
 impl Failure {
-    pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self::Said { message: message.into(), hint: None, exit }
+    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self::Said(Error::new(kind, message))
     }
 
     /// The same failure, with a further sentence about the current state.
     pub(crate) fn and(self, words: &str) -> Self {
         match self {
-            Self::Said { message, hint, exit } => {
-                Self::Said { message: format!("{message}\n{words}"), hint, exit }
+            Self::Said(error) => {
+                Self::Said(Error { message: format!("{}\n{words}", error.message), ..error })
             }
             Self::ReaderGone => Self::ReaderGone,
         }
@@ -30,8 +32,54 @@ impl Failure {
 
     pub(crate) fn hint(self, words: impl Into<String>) -> Self {
         match self {
-            Self::Said { message, exit, .. } => Self::Said { message, hint: Some(words.into()), exit },
+            Self::Said(error) => Self::Said(error.hint(words)),
             Self::ReaderGone => Self::ReaderGone,
+        }
+    }
+}
+
+/// A message may quote other programs, so it is cleaned of what could control the terminal.
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Said(Error { message: text::clean(&error.message), ..error })
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Error::from(error).into()
+    }
+}
+
+impl From<WorktreeError> for Failure {
+    fn from(error: WorktreeError) -> Self {
+        let hint = match &error {
+            WorktreeError::NotARepository(_) => {
+                Some("go to one, or name it: `agentctl worktree list REPO`, `worktree clean --repo REPO`")
+            }
+            WorktreeError::BranchInUse { .. } => {
+                Some("give another --branch; one can be checked out only once")
+            }
+            WorktreeError::BranchExists(_) => {
+                Some("leave out --base-branch to use it as it is, or give another --branch")
+            }
+            WorktreeError::MainTree(_) => Some("only trees that were added to a repository can be cleaned"),
+            WorktreeError::NoGit(_) => Some("working trees need git on the PATH"),
+            WorktreeError::BadBranch(_)
+            | WorktreeError::BadBase(_)
+            | WorktreeError::SeveralRemotes(_)
+            | WorktreeError::Untrusted { .. }
+            | WorktreeError::Store(_)
+            | WorktreeError::Busy(_)
+            | WorktreeError::Git { .. }
+            | WorktreeError::Silent { .. }
+            | WorktreeError::TooMuch { .. }
+            | WorktreeError::Io { .. } => None,
+        };
+        let failure = Self::from(Error::from(error));
+        match hint {
+            Some(hint) => failure.hint(hint),
+            None => failure,
         }
     }
 }
@@ -42,7 +90,7 @@ impl From<io::Error> for Failure {
         if error.kind() == io::ErrorKind::BrokenPipe {
             return Self::ReaderGone;
         }
-        Self::new(Exit::Failed, format!("cannot write the output: {error}"))
+        Self::new(ErrorKind::Failed, format!("cannot write the output: {error}"))
     }
 }
 

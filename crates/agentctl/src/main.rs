@@ -77,12 +77,12 @@ fn run() -> ExitCode {
     let exit = match ended {
         Ok(exit) => exit,
         Err(Failure::ReaderGone) => Exit::Done,
-        Err(Failure::Said { message, hint, exit }) => {
-            out.error(&message);
-            if let Some(hint) = hint {
-                out.hint(&hint);
+        Err(Failure::Said(error)) => {
+            out.error(&error.message);
+            if let Some(hint) = &error.hint {
+                out.hint(hint);
             }
-            exit
+            error.kind.into()
         }
     };
     // A command that requires the daemon has already reported it.

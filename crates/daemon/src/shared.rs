@@ -59,7 +59,7 @@ pub(crate) struct Shared {
     /// nothing is there.
     pub(crate) has_surveyed: watch::Sender<bool>,
     pub(crate) fuses: Fuses,
-    pub(crate) session_stopper: Arc<dyn SessionStopper>,
+    pub(crate) stopper: Arc<dyn SessionStopper>,
     pub(crate) outbox: Outbox,
     pub(crate) commands: Commands,
     pub(crate) notices: Notices,

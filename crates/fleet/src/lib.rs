@@ -20,11 +20,10 @@ use agentctl_process::Kernel;
 
 pub use act::caller::{Caller, all_marks, find_program};
 pub use act::gateways::{Preview, UndeliveredCallback};
-pub use act::launch::{LaunchError, Launching};
+pub use act::launch::Launching;
 pub use act::orphans::{Orphan, Reaped};
 pub use act::prune::Pruned;
-pub use act::steer::SpeakError;
-pub use act::stop::{NotStopped, StopError, StopOptions, Stopped};
+pub use act::stop::{StopOptions, StopReport, TerminationReport};
 pub use keep::kernel_lock::KernelLock;
 pub use keep::locks::{LockError, Locks, ManualLock, session_holders};
 pub use keep::store::{Document, Store, StoreError};

@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests write what is read")]
 #![allow(clippy::unwrap_used, reason = "a failing unwrap is a failing test")]
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixListener;
@@ -12,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use agentctl_adapters::Root;
 use agentctl_adapters::agents::codex::Codex;
-use agentctl_fleet::{Fleet, Query, Since, Source, Wanted};
-use agentctl_model::{HeldLock, Outcome, PendingKind, Relation, Session, Status, Survey};
+use agentctl_fleet::{Caller, Fleet, Purpose, Query, Selector, Since, Source, StopOptions, Wanted};
+use agentctl_model::{Environ, ErrorKind, HeldLock, Outcome, PendingKind, Relation, Session, Status, Survey};
 use agentctl_process::fake::{Scripted, ScriptedProcess};
 use jiff::Timestamp;
 use tungstenite::Message;
@@ -304,10 +305,37 @@ fn a_server_carries_threads_and_is_none_itself() {
     assert_eq!(verdict(&survey, TWO), (Status::Idle, Some(Outcome::Completed), Some(10)));
     let child = session(&survey, TWO);
     assert_eq!((child.relation, child.parent_id.as_deref()), (Some(Relation::Subagent), Some(ONE)));
-    assert_eq!(session(&survey, ONE).processes[0].role, "server");
+    assert_eq!(session(&survey, ONE).processes[0].role.as_str(), "server");
     assert_eq!(session(&survey, ONE).cwd.as_deref(), Some("/w"), "not where the server was started");
     assert!(survey.strays.is_empty(), "server, its keeper, its client and a sandbox: {:?}", survey.strays);
     assert_eq!(survey.sessions.len(), 2);
+}
+
+/// The look-up is older than the signal, so it cannot know which threads the process has loaded since.
+#[test]
+fn a_process_that_has_loaded_another_thread_since_the_look_up_is_not_ended() {
+    // No real process has this pid.
+    const PID: u32 = 5_000_000;
+    let home = Home::new();
+    home.rollout(ONE, &finished(ONE));
+    let one = || {
+        let server = home.process(PID, &[NATIVE, "app-server"], "00:00");
+        holds(Scripted::new().process(server), home.lock(ONE, PID, "00:00"))
+    };
+    let selector = Selector { text: ONE.to_owned(), ..Selector::default() };
+    let (found, _) = home.fleet(one()).find(&selector, Purpose::Act).unwrap();
+    home.rollout(TWO, &open_turn(TWO));
+    let both = holds(one(), home.lock(TWO, PID, "00:00"));
+    let caller = Caller {
+        environ: Environ::default(),
+        programs: BTreeMap::new(),
+        home: home.folder.path().join("agentctl"),
+        agentctl: "/none".into(),
+    };
+    let timeout = StopOptions { grace: Duration::ZERO, force: false };
+    let refused = home.fleet(both).stop(&found, &caller, timeout).unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::Refused);
+    assert!(refused.message.contains(&format!("also runs session {TWO}")), "{refused:?}");
 }
 
 #[test]
@@ -360,7 +388,7 @@ fn a_thread_before_its_first_turn_has_only_its_lock() {
         assert_eq!(verdict(&survey, ONE), (Status::Idle, None, Some(10)));
         assert_eq!(session(&survey, ONE).cwd.as_deref(), Some("/w"));
         assert_eq!(verdict(&survey, TWO), (Status::Running, None, Some(11)));
-        assert_eq!(survey.sources[0].coverage, "complete");
+        assert_eq!(survey.sources[0].coverage.as_str(), "complete");
         let row = survey.sessions.iter().find(|surveyed| surveyed.key.id == ONE).unwrap();
         assert!(home.fleet(kernel()).read(row, 5).unwrap().is_empty(), "nothing was said yet");
     }
@@ -484,7 +512,7 @@ fn a_root_that_cannot_be_read_gives_no_verdict() {
     home.rollout(ONE, &open_turn(ONE));
     let elsewhere = home.folder.path().join("none");
     assert_eq!(
-        fleet_at(&elsewhere, Scripted::new()).survey(&everything()).sources[0].coverage,
+        fleet_at(&elsewhere, Scripted::new()).survey(&everything()).sources[0].coverage.as_str(),
         "not-installed"
     );
     fs::write(&elsewhere, "a file").unwrap();
@@ -492,7 +520,7 @@ fn a_root_that_cannot_be_read_gives_no_verdict() {
     assert_eq!((survey.sources[0].coverage.as_str(), survey.sources[0].sessions), ("failed", None));
     fs::rename(home.root().join("sessions"), home.root().join("away")).unwrap();
     fs::write(home.root().join("sessions"), "a file").unwrap();
-    assert_eq!(home.all(Scripted::new()).sources[0].coverage, "partial");
+    assert_eq!(home.all(Scripted::new()).sources[0].coverage.as_str(), "partial");
 }
 
 /// Answers one client as an app-server does, with `status` for every thread.

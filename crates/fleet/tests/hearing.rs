@@ -126,7 +126,7 @@ fn a_slow_source_that_makes_progress_is_heard_to_its_end() {
     };
     let fleet = fleet_with(slow, Duration::from_secs(2));
     let survey = fleet.survey(&everything());
-    assert_eq!(survey.sources[1].coverage, "complete");
+    assert_eq!(survey.sources[1].coverage.as_str(), "complete");
     assert_eq!(survey.sessions.len(), 2);
 }
 
@@ -134,7 +134,7 @@ fn a_slow_source_that_makes_progress_is_heard_to_its_end() {
 fn a_source_that_panics_has_failed_and_says_why() {
     let survey = fleet(|_| panic!("cannot happen")).survey(&everything());
     assert_eq!(survey.sessions.len(), 1);
-    assert_eq!(survey.sources[1].coverage, "failed");
+    assert_eq!(survey.sources[1].coverage.as_str(), "failed");
     assert!(survey.sources[1].error.as_deref().unwrap().contains("cannot happen"));
 }
 

@@ -354,7 +354,7 @@ fn a_window_hides_no_live_session_of_any_agent() {
 
             let windowed = fleet.survey(&Query::new(Wanted::All { since: Since::Moment(minute(1000)) }));
             assert_eq!((told(&windowed), windowed.strays.len()), (row.clone(), 0), "{what}");
-            assert_eq!(windowed.sources[0].coverage, "complete", "{what}: {:?}", windowed.sources);
+            assert_eq!(windowed.sources[0].coverage.as_str(), "complete", "{what}: {:?}", windowed.sources);
             for query in [
                 Query::new(Wanted::All { since: Since::DEFAULT }),
                 Query::new(Wanted::All { since: Since::Back(Duration::from_secs(8)) }),
@@ -436,7 +436,7 @@ fn live_sessions_that_could_not_be_heard_make_the_answer_partial() {
     let asked = |kernel: Scripted, wanted: Wanted| {
         let source = Source { adapter: &Deaf, root: Root::at("/r"), timeout: Duration::from_mins(1) };
         let survey = Fleet::new(vec![source], Arc::new(kernel)).survey(&Query::new(wanted));
-        (survey.sources[0].coverage.clone(), survey.sources[0].warnings.join("; "))
+        (survey.sources[0].coverage.as_str(), survey.sources[0].warnings.join("; "))
     };
     let window = || Wanted::All { since: Since::Moment(minute(0)) };
     assert_eq!(asked(Scripted::new(), window()).0, "complete");

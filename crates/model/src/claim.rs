@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use crate::evidence::Evidence;
 use crate::process::{ProcessHead, ProcessRef};
-use crate::session::{Found, Pending};
+use crate::session::{Found, Pending, ProcessRole};
 use crate::status::{Owner, Turn};
 
 /// How firmly a process is tied to a session.
@@ -36,8 +36,8 @@ pub struct Claim {
     pub variant: Option<String>,
     pub owner: Owner,
     pub tie: Tie,
-    /// The role of the process in the session: "agent", "wrapper" or "server".
-    pub role: &'static str,
+    /// The role of the process in the session: agent, wrapper or server.
+    pub role: ProcessRole,
     pub command: String,
     pub live_report: Option<LiveReport>,
     /// What is known about a session that is not stored yet (an agent at its empty prompt).

@@ -5,6 +5,7 @@
 
 pub mod claim;
 pub mod directory;
+pub mod error;
 pub mod event;
 pub mod evidence;
 pub mod fuse;
@@ -17,12 +18,13 @@ pub mod text;
 
 pub use claim::{Claim, Joined, LiveReport, Stray, Tie};
 pub use directory::{DirectoryHolder, LockType};
+pub use error::{Error, ErrorKind};
 pub use event::{Event, EventKind, View};
 pub use evidence::{Evidence, Fact, Witness};
 pub use fuse::{Fuse, OnExpire, Stage};
 pub use launch::exit::{EndCause, EndedBy, EndedLaunch, ExitMatch, LaunchExit, SeenExit};
 pub use launch::intent::{Conversation, Intent, Permission};
-pub use launch::plan::{CleanSignal, FirstWords, IdSource, Refusal, SpawnPlan, Stdin, StopWay};
+pub use launch::plan::{CleanSignal, FirstWords, IdSource, SpawnPlan, Stdin, StopWay};
 pub use process::{
     Environ, HeldLock, KernelView, Launched, NamespaceView, Observed, OpenFile, PidNamespace, Process,
     ProcessHead, ProcessRef, RootMembership, Witnesses,
@@ -30,12 +32,12 @@ pub use process::{
 pub use session::transcript::{Entry, EntryKind, Role};
 pub use session::{
     Capability, Facts, Found, LaunchInfo, Meta, NativeSession, OptionKind, OptionScope, Parent, Pending,
-    PendingKind, PendingOption, ProcessEntry, Relation, Session, SessionKey, Stamp, Tokens,
+    PendingKind, PendingOption, ProcessEntry, ProcessRole, Relation, Session, SessionKey, Stamp, Tokens,
 };
 pub use status::{
     Liveness, Outcome, Owner, Owners, RemoteState, Rule, Status, Turn, TurnState, Verdict, derive, prevailing,
 };
 pub use survey::{
-    Coverage, Ended, Harvest, OwnerIdentity, OwnerProcess, Registration, RemoteReport, SourceReport, Survey,
-    Surveyed,
+    Coverage, CoverageKind, Ended, Harvest, OwnerIdentity, OwnerProcess, Registration, RemoteReport,
+    SourceReport, Survey, Surveyed,
 };

@@ -11,12 +11,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use agentctl_model::{
-    CleanSignal, FirstWords, IdSource, Intent, KernelView, Process, Refusal, Session, SpawnPlan, Stdin,
-    StopWay,
+    CleanSignal, Error, FirstWords, IdSource, Intent, KernelView, Process, Session, SpawnPlan, Stdin, StopWay,
 };
 
 use crate::Root;
-use crate::gateway::ServerError;
 use crate::hold::HoldPlan;
 
 /// A person's answer to a session that waits.
@@ -31,13 +29,13 @@ pub enum Answer {
 pub trait Control: Send + Sync {
     /// How to carry out this intent with this agent; an intent that makes no sense for it is refused before anything
     /// starts.
-    fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Refusal>;
+    fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Error>;
 
     /// How to carry out this intent as a session that stays and can be spoken with. Its first prompt is part of the
     /// protocol.
-    fn hold(&self, intent: &Intent) -> Result<HoldPlan, Refusal> {
+    fn hold(&self, intent: &Intent) -> Result<HoldPlan, Error> {
         let _ = intent;
-        Err(Refusal::new("this agent has no two-way protocol that agentctl speaks, so it cannot be held")
+        Err(Error::refused("this agent has no two-way protocol that agentctl speaks, so it cannot be held")
             .hint("launch it without --hold: the session is one turn long and can be resumed"))
     }
 
@@ -72,19 +70,13 @@ pub trait Control: Send + Sync {
     }
 
     /// Tells the server that owns a session to interrupt its turn.
-    fn interrupt(&self, _root: &Root, _kernel: &KernelView, session: &Session) -> Result<(), ServerError> {
-        Err(no_way_in(session, "be interrupted").into())
+    fn interrupt(&self, _root: &Root, _kernel: &KernelView, session: &Session) -> Result<(), Error> {
+        Err(no_way_in(session, "be interrupted"))
     }
 
     /// Sends a message to a live session. Success means that the agent accepted it.
-    fn send(
-        &self,
-        _root: &Root,
-        _kernel: &KernelView,
-        session: &Session,
-        _words: &str,
-    ) -> Result<(), ServerError> {
-        Err(no_way_in(session, "be spoken to").into())
+    fn send(&self, _root: &Root, _kernel: &KernelView, session: &Session, _words: &str) -> Result<(), Error> {
+        Err(no_way_in(session, "be spoken to"))
     }
 
     /// Answers the request that a live session waits for.
@@ -94,21 +86,21 @@ pub trait Control: Send + Sync {
         _kernel: &KernelView,
         session: &Session,
         _answer: &Answer,
-    ) -> Result<(), ServerError> {
-        Err(no_way_in(session, "be answered").into())
+    ) -> Result<(), Error> {
+        Err(no_way_in(session, "be answered"))
     }
 
     /// Whether this program can resume a stored session at all, judged by where its records are.
-    fn can_resume(&self, _place: &Path) -> Result<(), Refusal> {
+    fn can_resume(&self, _place: &Path) -> Result<(), Error> {
         Ok(())
     }
 }
 
 /// The refusal for a session that cannot be reached from outside. The caller, which sees the whole session, says what
 /// works instead.
-pub(crate) fn no_way_in(session: &Session, what: &str) -> Refusal {
+pub(crate) fn no_way_in(session: &Session, what: &str) -> Error {
     let reason = format!("{} offers no way in: this session cannot {what} from outside", session.adapter);
-    Refusal::new(reason)
+    Error::refused(reason)
 }
 
 /// Marks that belong to no single agent: the mark of a launch, and those that several agents set alike.
@@ -118,7 +110,7 @@ pub const SHARED_MARKS: &[&str] = &[LAUNCH_MARK, "AI_AGENT", "AGENT"];
 pub const LAUNCH_MARK: &str = "AGENTCTL_LAUNCH_ID";
 
 /// Refuses a prompt that cannot be an argument of a process, for agents that take it no other way.
-pub fn fits_an_argument(words: &str, agent: &str) -> Result<(), Refusal> {
+pub fn fits_an_argument(words: &str, agent: &str) -> Result<(), Error> {
     /// One argument may have 128 KiB including its final NUL; the kernel refuses more.
     const LIMIT: usize = 128 * 1024 - 1;
     if words.len() > LIMIT {
@@ -126,7 +118,9 @@ pub fn fits_an_argument(words: &str, agent: &str) -> Result<(), Refusal> {
             "{agent} takes its prompt as an argument only, which may have {LIMIT} bytes: this has {}",
             words.len()
         );
-        return Err(Refusal::new(reason).hint("put the text into a file and name the file in a short prompt"));
+        return Err(
+            Error::refused(reason).hint("put the text into a file and name the file in a short prompt")
+        );
     }
     Ok(())
 }
@@ -167,7 +161,7 @@ pub(crate) fn looks_like_a_flag(value: &str) -> bool {
 }
 
 /// One answer for each question: the whole text for one, a line each for several.
-pub(crate) fn one_for_each(text: &str, questions: usize) -> Result<Vec<String>, Refusal> {
+pub(crate) fn one_for_each(text: &str, questions: usize) -> Result<Vec<String>, Error> {
     if questions == 1 {
         return Ok(vec![text.to_owned()]);
     }
@@ -176,5 +170,5 @@ pub(crate) fn one_for_each(text: &str, questions: usize) -> Result<Vec<String>, 
         return Ok(lines);
     }
     let reason = format!("it asks {questions} questions and the answer has {} lines", lines.len());
-    Err(Refusal::new(reason).hint("give one line for each question, in their order"))
+    Err(Error::refused(reason).hint("give one line for each question, in their order"))
 }

@@ -2,40 +2,40 @@
 
 use std::path::Path;
 
-use agentctl_model::{Permission, Refusal};
+use agentctl_model::{Error, Permission};
 
 /// The agent has no equivalent of this permission mode.
-pub(crate) fn no_permission_mode(agent: &str, wanted: Permission, takes: &[Permission]) -> Refusal {
+pub(crate) fn no_permission_mode(agent: &str, wanted: Permission, takes: &[Permission]) -> Error {
     let takes: Vec<&str> = takes.iter().map(|mode| mode.as_str()).collect();
     let reason = format!("{agent} has no permission mode `{}`", wanted.as_str());
-    Refusal::new(reason).hint(format!("it takes {}", takes.join(" and ")))
+    Error::refused(reason).hint(format!("it takes {}", takes.join(" and ")))
 }
 
-pub(crate) fn no_system_prompt(agent: &str, reads: &str) -> Refusal {
-    Refusal::new(format!("{agent} has no way to append to its system prompt"))
+pub(crate) fn no_system_prompt(agent: &str, reads: &str) -> Error {
+    Error::refused(format!("{agent} has no way to append to its system prompt"))
         .hint(format!("say it in the prompt, or in {reads} of the directory"))
 }
 
-pub(crate) fn no_fork(agent: &str) -> Refusal {
-    Refusal::new(format!("{agent} cannot fork a session"))
+pub(crate) fn no_fork(agent: &str) -> Error {
+    Error::refused(format!("{agent} cannot fork a session"))
 }
 
 /// The session has no message, so there is nothing to continue.
-pub(crate) fn nothing_stored(agent: &str) -> Refusal {
-    Refusal::new(format!("{agent} has stored nothing of this session yet"))
+pub(crate) fn nothing_stored(agent: &str) -> Error {
+    Error::refused(format!("{agent} has stored nothing of this session yet"))
 }
 
 /// Refuses a prompt that the agent would silently cut off: it reads this many bytes of its stdin and no more.
-pub(crate) fn fits_stdin(words: &str, agent: &str, limit: usize) -> Result<(), Refusal> {
+pub(crate) fn fits_stdin(words: &str, agent: &str, limit: usize) -> Result<(), Error> {
     if words.len() <= limit {
         return Ok(());
     }
     let reason = format!("{agent} reads {limit} bytes of a prompt and no more: this has {}", words.len());
-    Err(Refusal::new(reason).hint("put the text into a file and name the file in a short prompt"))
+    Err(Error::refused(reason).hint("put the text into a file and name the file in a short prompt"))
 }
 
 /// The path of a session's records, for agents that resume by path.
-pub(crate) fn named_by_path(place: &Path) -> Result<&str, Refusal> {
+pub(crate) fn named_by_path(place: &Path) -> Result<&str, Error> {
     let reason = || format!("the path of its records is no text: {}", place.display());
-    place.to_str().ok_or_else(|| Refusal::new(reason()))
+    place.to_str().ok_or_else(|| Error::refused(reason()))
 }

@@ -7,7 +7,7 @@ pub(crate) mod peer;
 
 use std::path::Path;
 
-use agentctl_model::{Entry, Permission, Refusal, Session};
+use agentctl_model::{Entry, Error, Permission, Session};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -51,22 +51,9 @@ pub struct Addressee {
     pub agent: Option<String>,
 }
 
-/// Why the server did not do what was asked.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ServerError {
-    /// The server refused, or must not be asked.
-    Refused(Refusal),
-    /// The server was not reached or did not answer. Where the text says so, it is unknown whether the request took
-    /// effect.
-    Unheard(String),
-}
-
-impl From<Refusal> for ServerError {
-    fn from(refusal: Refusal) -> Self {
-        Self::Refused(refusal)
-    }
-}
-
+/// A server that was not reached or did not answer is an error of the kind
+/// [`NoAnswer`](agentctl_model::ErrorKind::NoAnswer); one that refuses, or must not be asked, is one of the kind
+/// [`Refused`](agentctl_model::ErrorKind::Refused).
 pub trait Gateway: Send + Sync {
     /// The root of a gateway that the user configured by its address; `None` for a text that is not such an address.
     fn root_at(&self, address: &str, keys: Keys) -> Option<Root>;
@@ -90,26 +77,26 @@ pub trait Gateway: Send + Sync {
     fn is_meant(&self, root: &Root, said: &str) -> bool;
 
     /// Pure: the request for this turn. What makes no sense for this agent is refused here, before anything is sent.
-    fn request(&self, root: &Root, turn: &TurnRequest<'_>) -> Result<Request, Refusal>;
+    fn request(&self, root: &Root, turn: &TurnRequest<'_>) -> Result<Request, Error>;
 
     /// Begins a session, or continues one.
-    fn begin(&self, root: &Root, turn: &TurnRequest<'_>) -> Result<Begun, ServerError>;
+    fn begin(&self, root: &Root, turn: &TurnRequest<'_>) -> Result<Begun, Error>;
 
     /// Whether the session, as a survey shows it, contains this turn.
     fn shows(&self, session: &Session, begun: &Begun) -> bool;
 
     /// Interrupts the current turn. Returns whether there was one.
-    fn stop(&self, root: &Root, id: &str) -> Result<bool, ServerError>;
+    fn stop(&self, root: &Root, id: &str) -> Result<bool, Error>;
 
     /// Sends a message to a session. Success means that the server accepted it.
-    fn send(&self, root: &Root, id: &str, words: &str, once: &str) -> Result<(), ServerError>;
+    fn send(&self, root: &Root, id: &str, words: &str, once: &str) -> Result<(), Error>;
 
     /// Notifies a recipient of something that happened elsewhere. Sent again with the same `once`, it is delivered
     /// once.
-    fn tell(&self, root: &Root, to: &Addressee, words: &str, once: &str) -> Result<(), ServerError>;
+    fn tell(&self, root: &Root, to: &Addressee, words: &str, once: &str) -> Result<(), Error>;
 
     /// Answers the request that a session waits for.
-    fn answer(&self, root: &Root, id: &str, answer: &Answer) -> Result<(), ServerError>;
+    fn answer(&self, root: &Root, id: &str, answer: &Answer) -> Result<(), Error>;
 }
 
 #[cfg(test)]

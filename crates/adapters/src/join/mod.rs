@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 
 use agentctl_model::{
     Claim, Evidence, ExitMatch, Found, Harvest, KernelView, LiveReport, Owner, OwnerIdentity, Pending,
-    PendingKind, Process, ProcessRef, Registration, Relation, Tie, TurnState, Witness,
+    PendingKind, Process, ProcessRef, ProcessRole, Registration, Relation, Tie, TurnState, Witness,
 };
 
 /// The words for a tie that rests on nothing but the contract's rule.
@@ -22,7 +22,7 @@ pub fn claim(id: &str, process: &Process, tie: Tie, headless: bool, how: Evidenc
         variant: None,
         owner: Owner { process: process.head.process, started_at: process.head.started_at, headless, how },
         tie,
-        role: "agent",
+        role: ProcessRole::Agent,
         command: process.head.program().to_owned(),
         live_report: None,
         found: None,

@@ -3,7 +3,9 @@
 //! Node hides the agent: the kernel's name is `node` or `MainThread`, and the agent is a script somewhere in the
 //! argv. Only the program that really runs counts, never a file of that name in the arguments of another program.
 
-use agentctl_model::{Claim, Evidence, KernelView, Process, ProcessHead, ProcessRef, Stray, Tie};
+use agentctl_model::{
+    Claim, Evidence, KernelView, Process, ProcessHead, ProcessRef, ProcessRole, Stray, Tie,
+};
 
 use crate::join::{alive, claim};
 
@@ -175,7 +177,7 @@ pub fn claim_wrappers(claims: &mut Vec<Claim>, wrappers: &[Wrapper<'_>], kernel:
             let how = alive(wrapper.outer, kernel, "started the agent and waits for it");
             let mut outer = named_claim(&claim.id, wrapper.outer, claim.tie, claim.owner.headless, how);
             outer.variant.clone_from(&claim.variant);
-            outer.role = "wrapper";
+            outer.role = ProcessRole::Wrapper;
             more.push(outer);
         }
     }

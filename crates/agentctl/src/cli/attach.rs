@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use agentctl_fleet::{Fleet, Offer, Purpose, gone_folder};
-use agentctl_model::{Surveyed, text};
+use agentctl_model::{ErrorKind, Surveyed, text};
 use agentctl_process::tmux::{self, Pane};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -76,10 +76,11 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     if at_home && !args.print && out.is_terminal() {
         out.flush()?;
         let error = tmux::become_program(&way.argv);
-        return Err(Failure::new(Exit::Failed, format!("cannot run tmux: {error}")));
+        return Err(Failure::new(ErrorKind::Failed, format!("cannot run tmux: {error}")));
     }
-    let unprintable =
-        || Failure::new(Exit::Failed, "the folder or id has characters that cannot be printed (see --json)");
+    let unprintable = || {
+        Failure::new(ErrorKind::Failed, "the folder or id has characters that cannot be printed (see --json)")
+    };
     writeln!(out, "{}", way.shell.as_deref().ok_or_else(unprintable)?)?;
     if pane.is_some() && !at_home {
         out.hint("it is in another tmux server: leave this one first");
@@ -113,7 +114,7 @@ impl Way {
     fn to_agent(found: &Surveyed, fleet: &Fleet, surroundings: &Surroundings) -> Result<Self, Failure> {
         let session = &found.session;
         if let (true, Some(parent)) = (session.is_subagent(), &session.parent_id) {
-            let failure = Failure::new(Exit::Refused, "a sub-agent cannot be opened by itself");
+            let failure = Failure::new(ErrorKind::Refused, "a sub-agent cannot be opened by itself");
             return Err(
                 failure.hint(format!("its parent can: `agentctl attach {}`", text::shell_word(parent)))
             );
@@ -122,14 +123,14 @@ impl Way {
             let message =
                 format!("{} has no command that opens this session", text::one_line(&session.adapter));
             let hint = fleet.instead_of(&[Offer::Attach, Offer::Open], found);
-            Failure::new(Exit::Refused, message).hint(text::clean(&hint))
+            Failure::new(ErrorKind::Refused, message).hint(text::clean(&hint))
         };
         let opening = fleet.opening(found, &surroundings.environ).ok_or_else(no_way)?;
         // A command that starts in a folder that no longer exists cannot work.
         if let Some(folder) = gone_folder(session).filter(|_| session.pid.is_none()) {
             let message = format!("its folder {} is gone, and it is opened there", text::one_line(folder));
             let hint = fleet.instead_of(&[Offer::Attach, Offer::Open], found);
-            return Err(Failure::new(Exit::Refused, message).hint(text::clean(&hint)));
+            return Err(Failure::new(ErrorKind::Refused, message).hint(text::clean(&hint)));
         }
         let variable =
             opening.root_variable.map(|(name, root)| (name.to_owned(), root.to_string_lossy().into_owned()));

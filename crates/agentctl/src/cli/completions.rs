@@ -4,6 +4,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use agentctl_model::ErrorKind;
 use clap::builder::PossibleValuesParser;
 use clap_complete::env::Shells;
 
@@ -26,7 +27,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let shells = Shells::builtins();
     let Some(shell) = shells.completer(&args.shell) else {
-        return Err(Failure::new(Exit::Usage, format!("no completions for the shell `{}`", args.shell)));
+        return Err(Failure::new(ErrorKind::Usage, format!("no completions for the shell `{}`", args.shell)));
     };
     // If agentctl was called by a path, the shell calls the same program again; if it was called by name, the
     // PATH decides again.

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use agentctl_daemon::joined;
+use agentctl_model::ErrorKind;
 
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
@@ -46,9 +47,9 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     // meanwhile, or a `reset`.
     loop {
         process.needed()?;
-        let mut stream = args
-            .open(&process, cursor.as_deref())
-            .map_err(|error| Failure::new(Exit::NoDaemon, format!("the daemon does not answer: {error}")))?;
+        let mut stream = args.open(&process, cursor.as_deref()).map_err(|error| {
+            Failure::new(ErrorKind::NoDaemon, format!("the daemon does not answer: {error}"))
+        })?;
         if let Some(exit) = pass_on(&mut stream, &interrupt, out)? {
             return Ok(exit);
         }

@@ -7,7 +7,7 @@ use agentctl_daemon::wire::Caller;
 use agentctl_daemon::{FuseList, Fuses, deadline, encode};
 use agentctl_files::is_folder_within;
 use agentctl_fleet::Purpose;
-use agentctl_model::{Fuse, SessionKey};
+use agentctl_model::{ErrorKind, Fuse, SessionKey};
 use clap::builder::NonEmptyStringValueParser;
 use clap_complete::engine::ArgValueCompleter;
 use serde_json::json;
@@ -123,7 +123,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
             let id = on.fuse(surroundings, out)?;
             let now = surroundings.now();
             let until =
-                deadline(ttl, now).map_err(|why| Failure::new(Exit::Usage, format!("--ttl: {why}")))?;
+                deadline(ttl, now).map_err(|why| Failure::new(ErrorKind::Usage, format!("--ttl: {why}")))?;
             let (target, body) =
                 (format!("/v1/fuses/{}/extend", encode(&id)), json!({ "ttl": ttl }).to_string());
             let ask = Ask::write("POST", &target, &body);
@@ -161,7 +161,7 @@ impl Set {
                 Ok(_) if Path::new(path).exists() => "is not a folder".to_owned(),
                 Ok(_) => "does not exist".to_owned(),
             };
-            return Err(Failure::new(Exit::Usage, format!("{path} {why}"))
+            return Err(Failure::new(ErrorKind::Usage, format!("{path} {why}"))
                 .hint("a fuse is set on a folder that is there"));
         }
         let found = self.on.session(surroundings, out)?;
@@ -197,7 +197,7 @@ impl On {
         let Some(directory) = &self.what.directory else { return Ok(None) };
         if !self.narrowed.is_empty() {
             let words = "--adapter, --root and --cwd tell sessions apart, not directories";
-            return Err(Failure::new(Exit::Usage, words).hint("--session ID names a session"));
+            return Err(Failure::new(ErrorKind::Usage, words).hint("--session ID names a session"));
         }
         Ok(Some(surroundings.meant(directory).to_string_lossy().into_owned()))
     }
@@ -213,7 +213,7 @@ impl On {
     fn fuse(&self, surroundings: &Surroundings, out: &Output) -> Result<String, Failure> {
         let set = FuseList::read(&surroundings.store()?)?.fuses;
         let unset = |what: &str| {
-            Failure::new(Exit::NotFound, format!("no fuse is set on {what}"))
+            Failure::new(ErrorKind::NotFound, format!("no fuse is set on {what}"))
                 .hint("`agentctl fuses` shows those that are")
         };
         if let Some(directory) = self.directory(surroundings)? {
@@ -240,7 +240,7 @@ fn changed(
     change: impl FnOnce(&Fuses) -> io::Result<Option<Fuse>>,
 ) -> Result<Option<Fuse>, Failure> {
     if !process.client().is_heard() {
-        let failed = |error: &dyn std::fmt::Display| Failure::new(Exit::Failed, error.to_string());
+        let failed = |error: &dyn std::fmt::Display| Failure::new(ErrorKind::Failed, error.to_string());
         if let Some(_held) = process.home().hold().map_err(|error| failed(&error))? {
             let fuses = Fuses::open(process.home())?;
             return change(&fuses).map_err(|error| failed(&format!("fuses.json cannot be written: {error}")));
@@ -251,13 +251,13 @@ fn changed(
 
 fn over(id: &str) -> Failure {
     Failure::new(
-        Exit::NotFound,
+        ErrorKind::NotFound,
         format!("fuse {id} is not set any more, or has no time that could be longer"),
     )
 }
 
 fn read(answer: &[u8]) -> Result<Fuse, Failure> {
     serde_json::from_slice(answer).map_err(|error| {
-        Failure::new(Exit::Failed, format!("the daemon's answer is not understood: {error}"))
+        Failure::new(ErrorKind::Failed, format!("the daemon's answer is not understood: {error}"))
     })
 }

@@ -4,9 +4,9 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use agentctl_fleet::keep::marks::Marks;
-use agentctl_fleet::read::inbox::{A_DAY, Inbox, InboxItem, InboxKind, NotPutAway, PutAwayReport};
+use agentctl_fleet::read::inbox::{A_DAY, Inbox, InboxItem, InboxKind, PutAwayReport};
 use agentctl_fleet::{Fleet, Purpose};
-use agentctl_model::{Surveyed, text};
+use agentctl_model::{Error, Surveyed, text};
 use clap::builder::NonEmptyStringValueParser;
 use clap_complete::engine::ArgValueCompleter;
 use jiff::Timestamp;
@@ -120,7 +120,7 @@ fn put_away(
         |id: &String| narrowed.find(id, Purpose::Act, fleet, surroundings, out).map(|(found, _)| found);
     let found = args.done.iter().map(find).collect::<Result<Vec<Surveyed>, Failure>>()?;
     let put_away = |target: &Surveyed| fleet.put_failure_away(target, marks, surroundings.now());
-    let done = found.iter().map(put_away).collect::<Result<Vec<PutAwayReport>, NotPutAway>>()?;
+    let done = found.iter().map(put_away).collect::<Result<Vec<PutAwayReport>, Error>>()?;
     if args.json {
         json::answer(out, &Done { done })?;
         return Ok(Exit::Done);
@@ -129,15 +129,6 @@ fn put_away(
         writeln!(out, "{} is put away until its next turn", text::one_line(&report.id))?;
     }
     Ok(Exit::Done)
-}
-
-impl From<NotPutAway> for Failure {
-    fn from(error: NotPutAway) -> Self {
-        match error {
-            NotPutAway::Refused(refusal) => refusal.into(),
-            NotPutAway::Store(error) => error.into(),
-        }
-    }
 }
 
 fn table(inbox: &Inbox) -> Table {

@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use agentctl_fleet::keep::locks::user_of;
-use agentctl_fleet::{LockError, Locks, ManualLock, StoreError};
-use agentctl_model::DirectoryHolder;
-use agentctl_model::text;
+use agentctl_fleet::{LockError, Locks, ManualLock};
+use agentctl_model::{DirectoryHolder, Error, ErrorKind, text};
 use clap::builder::NonEmptyStringValueParser;
 use jiff::{SignedDuration, Timestamp};
 
@@ -59,7 +58,7 @@ pub(crate) struct UnlockArgs {
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let directory = surroundings.meant(&args.directory);
-    let refused = |why: &str| Failure::new(Exit::Usage, format!("{} {why}", directory.display()));
+    let refused = |why: &str| Failure::new(ErrorKind::Usage, format!("{} {why}", directory.display()));
     match agentctl_files::is_folder_within(&directory) {
         Ok(true) => {}
         Ok(false) => return Err(refused("is not a folder")),
@@ -74,7 +73,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
         until: args.ttl.map(|ttl| end(now, ttl)).transpose()?,
     };
     let holder = surroundings.locks()?.lock(wanted, args.force).map_err(|error| match error {
-        LockError::Held(_) => Failure::new(Exit::Refused, error.to_string()).hint("--force takes it over"),
+        LockError::Held(_) => Failure::from(Error::from(error)).hint("--force takes it over"),
         LockError::Store(error) => error.into(),
     })?;
     if args.json {
@@ -99,7 +98,8 @@ pub(crate) fn unlock(
     let locks = surroundings.locks()?;
     let now = surroundings.now();
     let Some(holder) = locks.unlock(&directory, now)? else {
-        let failure = Failure::new(Exit::NotFound, format!("{} is not locked by hand", directory.display()));
+        let failure =
+            Failure::new(ErrorKind::NotFound, format!("{} is not locked by hand", directory.display()));
         return Err(failure.hint(locks.hint_for_unlocked(&directory, now)?));
     };
     if args.json {
@@ -114,11 +114,14 @@ pub(crate) fn unlock(
 
 fn end(now: Timestamp, ttl: Duration) -> Result<Timestamp, Failure> {
     if ttl.is_zero() {
-        return Err(Failure::new(Exit::Usage, "--ttl must be longer than nothing"));
+        return Err(Failure::new(ErrorKind::Usage, "--ttl must be longer than nothing"));
     }
     let end = SignedDuration::try_from(ttl).ok().and_then(|ttl| now.checked_add(ttl).ok());
     end.ok_or_else(|| {
-        Failure::new(Exit::Usage, "--ttl is longer than time itself; leave it out for a lock without end")
+        Failure::new(
+            ErrorKind::Usage,
+            "--ttl is longer than time itself; leave it out for a lock without end",
+        )
     })
 }
 
@@ -132,16 +135,6 @@ impl Surroundings {
     /// The manual locks, stored in agentctl's own folder.
     pub(crate) fn locks(&self) -> Result<Locks, Failure> {
         self.store().map(Locks::of)
-    }
-}
-
-impl From<StoreError> for Failure {
-    fn from(error: StoreError) -> Self {
-        let failure = Self::new(Exit::Failed, error.to_string());
-        match error.hint() {
-            Some(hint) => failure.hint(hint),
-            None => failure,
-        }
     }
 }
 

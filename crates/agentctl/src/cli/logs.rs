@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use agentctl_fleet::{Purpose, Query};
-use agentctl_model::{Status, Surveyed};
+use agentctl_model::{ErrorKind, Status, Surveyed};
 
 use super::peek::{Reader, print_last};
 use super::target::Target;
@@ -58,12 +58,14 @@ fn follow(
     reader: &mut Reader<'_>,
     out: &mut Output,
 ) -> Result<Exit, Failure> {
-    let refuse = |error: agentctl_adapters::ReadError| Failure::new(Exit::Failed, error.to_string());
+    let refuse = |error: agentctl_adapters::ReadError| Failure::new(ErrorKind::Failed, error.to_string());
     let interrupt = Interrupt::listen();
     let fleet = &link.fleet;
     let open = |session: &Surveyed, backlog: usize| {
         let news = fleet.follow(session, backlog).map_err(refuse)?;
-        news.ok_or_else(|| Failure::new(Exit::Failed, "this session keeps no records that could be followed"))
+        news.ok_or_else(|| {
+            Failure::new(ErrorKind::Failed, "this session keeps no records that could be followed")
+        })
     };
     let mut news = open(session, backlog)?;
     let mut place = session.place.clone();

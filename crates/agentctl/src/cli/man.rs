@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use agentctl_model::ErrorKind;
 use clap_mangen::Man;
 use jiff::Timestamp;
 
@@ -30,7 +31,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
         return Ok(Exit::Done);
     };
     fs::create_dir_all(dir).and_then(|()| write_all(command, &date, dir)).map_err(|error| {
-        Failure::new(Exit::Failed, format!("cannot write man pages to {}: {error}", dir.display()))
+        Failure::new(ErrorKind::Failed, format!("cannot write man pages to {}: {error}", dir.display()))
     })?;
     Ok(Exit::Done)
 }

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use agentctl_fleet::{Fleet, Purpose};
-use agentctl_model::{Entry, Surveyed};
+use agentctl_model::{Entry, ErrorKind, Surveyed};
 
 use super::target::Target;
 use crate::exit_codes::Exit;
@@ -47,7 +47,7 @@ pub(crate) fn print_last(
         Ok(entries) => entries,
         // An agent at its empty prompt has not written a file yet.
         Err(error) if error.source.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-        Err(error) => return Err(Failure::new(Exit::Failed, error.to_string())),
+        Err(error) => return Err(Failure::new(ErrorKind::Failed, error.to_string())),
     };
     if entries.is_empty() && count > 0 {
         out.hint("nothing has been said in this session yet");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use agentctl_fleet::Purpose;
 use agentctl_fleet::act::launch::{ResumeRequest, misfit};
-use agentctl_model::Permission;
+use agentctl_model::{ErrorKind, Permission};
 
 use super::launch::{permission_parser, turn};
 use super::message::Message;
@@ -78,7 +78,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     }
     let misfit = request.model.as_deref().and_then(|model| misfit(&found.key.adapter, "model", model));
     if let Some(why) = misfit {
-        return Err(Failure::new(Exit::Usage, why));
+        return Err(Failure::new(ErrorKind::Usage, why));
     }
     let order = fleet.resume_order(&found, &request, &launcher.caller.programs)?;
     launcher.make_ready(surroundings.now())?;

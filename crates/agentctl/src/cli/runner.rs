@@ -7,7 +7,7 @@ use agentctl_fleet::act::runner::{EndNotifier, OwnAddress, Runner};
 use agentctl_fleet::keep::launches::LaunchFolder;
 use agentctl_fleet::keep::outbox::OutboxFolder;
 use agentctl_fleet::{Caller, KernelLock};
-use agentctl_model::EventKind;
+use agentctl_model::{ErrorKind, EventKind};
 
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
@@ -30,8 +30,9 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings) -> Result<Exit, Fail
     // agent.
     super::daemon::small_pages(false);
     args.open_files.into_iter().for_each(agentctl_process::open_files::lower);
-    let failed =
-        |error: std::io::Error| Failure::new(Exit::Failed, format!("{}: {error}", args.folder.display()));
+    let failed = |error: std::io::Error| {
+        Failure::new(ErrorKind::Failed, format!("{}: {error}", args.folder.display()))
+    };
     let held = std::io::stdin().as_fd().try_clone_to_owned().map_err(failed)?;
     let settings = surroundings.settings()?;
     let fleet = surroundings.fleet_under(&settings);

@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
+use agentctl_fleet::Purpose;
 use agentctl_fleet::act::steer::Receipt;
-use agentctl_fleet::{Purpose, SpeakError};
 use agentctl_model::{Surveyed, text};
 
 use super::message::Message;
@@ -61,13 +61,4 @@ pub(super) fn tell(
         writeln!(out, "  {id} is {status}")?;
     }
     Ok(Exit::Done)
-}
-
-impl From<SpeakError> for Failure {
-    fn from(error: SpeakError) -> Self {
-        match error {
-            SpeakError::Refused(refusal) => refusal.into(),
-            SpeakError::Silent(why) => Self::new(Exit::Failed, why),
-        }
-    }
 }

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use agentctl_fleet::act::stop::{StopAnswer, StopReport};
-use agentctl_fleet::{Caller, Fleet, NotStopped, Purpose, StopError, StopOptions, Stopped};
+use agentctl_fleet::{Caller, Fleet, Purpose, StopOptions};
 use agentctl_model::{Outcome, ProcessEntry, Status, Surveyed, text};
 
 use super::target::{Found, Targets};
@@ -58,75 +58,61 @@ pub(crate) fn stop_all(
     caller: &Caller,
     out: &mut Output,
 ) -> Result<Exit, Failure> {
-    let (mut exit, mut answer) = (found.exit, StopAnswer::default());
-    answer.sessions.extend(found.bad.iter().map(|(typed, why)| StopReport::not_found(typed, why)));
     let alone = found.sessions.len() + found.bad.len() == 1;
-    for target in &found.sessions {
-        out.progress(Some(&format!("stopping {} ...", text::one_line(&target.key.id))));
-        let stopped = fleet.stop(target, caller, options);
+    let mut written = Ok(());
+    let stopped = fleet.stop_all(&found.sessions, caller, options, |target, report| {
+        let id = text::one_line(&target.key.id);
+        let Some(report) = report else { return out.progress(Some(&format!("stopping {id} ..."))) };
         out.progress(None);
-        let stopped = match stopped {
-            Ok(stopped) => stopped,
-            Err(error) if alone && !as_json => return Err(error.into()),
-            Err(error) => {
-                exit = exit.or_worse(exit_of(&error));
-                out.error(&format!("{}: {}", text::one_line(&target.key.id), text::clean(&error.reason)));
-                answer.sessions.push(StopReport::not_stopped(target, &error));
-                continue;
-            }
-        };
-        if !stopped.survived.is_empty() {
-            exit = exit.or_worse(Exit::Failed);
+        match &report.error {
+            // The command itself fails with this error.
+            Some(_) if alone && !as_json => {}
+            Some(error) => out.error(&format!("{id}: {}", text::clean(&error.message))),
+            None if as_json || written.is_err() => {}
+            None => written = tell(target, report, out),
         }
-        if as_json {
-            answer.sessions.push(fleet.report_stopped(target, stopped));
-        } else {
-            tell(target, &stopped, fleet, out)?;
-        }
-    }
+    });
+    written?;
+    let exit = stopped.iter().map(exit_of).fold(found.exit(), Exit::or_worse);
     if as_json {
-        json::answer(out, &answer)?;
+        let bad = found.bad.iter().map(|(typed, why)| StopReport::new(typed, Err(why.clone()), None));
+        json::answer(out, &StopAnswer { sessions: bad.chain(stopped).collect() })?;
+        return Ok(exit);
     }
-    Ok(exit)
-}
-
-fn exit_of(error: &StopError) -> Exit {
-    match error.kind {
-        NotStopped::Refused => Exit::Refused,
-        NotStopped::Unheard | NotStopped::AtWork => Exit::Failed,
+    match stopped.into_iter().find_map(|report| report.error).filter(|_| alone) {
+        Some(error) => Err(error.into()),
+        None => Ok(exit),
     }
 }
 
-impl From<StopError> for Failure {
-    fn from(error: StopError) -> Self {
-        let failure = Self::new(exit_of(&error), text::clean(&error.reason));
-        match error.hint {
-            Some(hint) => failure.hint(hint),
-            None => failure,
-        }
+fn exit_of(report: &StopReport) -> Exit {
+    match &report.error {
+        Some(error) => error.kind.into(),
+        None if report.survived.is_empty() => Exit::Done,
+        None => Exit::Failed,
     }
 }
 
-fn tell(target: &Surveyed, stopped: &Stopped, fleet: &Fleet, out: &mut Output) -> Result<(), Failure> {
+fn tell(target: &Surveyed, report: &StopReport, out: &mut Output) -> Result<(), Failure> {
     let id = text::one_line(&target.key.id);
-    if stopped.was_stopped {
+    if report.was_stopped {
         // An idle session in a gateway has nothing that could be stopped; it may have become idle just now.
-        let now = fleet.again(target).map_or(target.session.status, |now| now.session.status);
+        let now = report.session.as_ref().map_or(target.session.status, |now| now.status);
         let word = if now == Status::Idle { "idle" } else { "stopped" };
         writeln!(out, "{id} was {word} already")?;
-        return still_open(stopped, out);
+        return still_open(report, out);
     }
-    let outcome = fleet.after_stop(target).and_then(|now| now.session.outcome).map(Outcome::as_str);
+    let outcome = report.session.as_ref().and_then(|now| now.outcome).map(Outcome::as_str);
     // A session that a server keeps stays open after its turn was ended.
-    let done = if stopped.open_in.is_some() { "turn ended" } else { "stopped" };
-    let words = match (stopped.survived.is_empty(), outcome) {
+    let done = if report.open_in.is_some() { "turn ended" } else { "stopped" };
+    let words = match (report.survived.is_empty(), outcome) {
         (true, Some(outcome)) => format!("{done}, {outcome}"),
         (true, None) => done.to_owned(),
         (false, _) => "not stopped".to_owned(),
     };
-    wrapped("", &format!("{id} {words} ({})", stopped.how), out)?;
-    still_open(stopped, out)?;
-    for (word, entries) in [("ended", &stopped.ended), ("survived", &stopped.survived)] {
+    wrapped("", &format!("{id} {words} ({})", report.how.as_deref().unwrap_or_default()), out)?;
+    still_open(report, out)?;
+    for (word, entries) in [("ended", &report.ended), ("survived", &report.survived)] {
         if !entries.is_empty() {
             let entries: Vec<String> = entries.iter().map(process).collect();
             wrapped(&format!("  {word:<9} "), &entries.join(", "), out)?;
@@ -135,8 +121,8 @@ fn tell(target: &Surveyed, stopped: &Stopped, fleet: &Fleet, out: &mut Output) -
     Ok(())
 }
 
-fn still_open(stopped: &Stopped, out: &mut Output) -> Result<(), Failure> {
-    if let Some(place) = &stopped.open_in {
+fn still_open(report: &StopReport, out: &mut Output) -> Result<(), Failure> {
+    if let Some(place) = &report.open_in {
         wrapped("  ", &format!("still open in {}", text::one_line(place)), out)?;
     }
     Ok(())

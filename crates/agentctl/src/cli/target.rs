@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use agentctl_fleet::{FindError, Fleet, Purpose, Selector};
-use agentctl_model::{SourceReport, Surveyed, text};
+use agentctl_model::{Error, ErrorKind, SourceReport, Surveyed, text};
 use clap::builder::NonEmptyStringValueParser;
 use clap_complete::engine::ArgValueCompleter;
 
@@ -71,9 +71,14 @@ pub(crate) struct Found {
     /// Each session once, in the order typed.
     pub(crate) sessions: Vec<Surveyed>,
     /// The texts that do not match exactly one session, with the reasons.
-    pub(crate) bad: Vec<(String, String)>,
+    pub(crate) bad: Vec<(String, Error)>,
+}
+
+impl Found {
     /// The worst exit code among these.
-    pub(crate) exit: Exit,
+    pub(crate) fn exit(&self) -> Exit {
+        self.bad.iter().map(|(_, error)| error.kind.into()).fold(Exit::Done, Exit::or_worse)
+    }
 }
 
 impl Targets {
@@ -87,16 +92,15 @@ impl Targets {
         out: &mut Output,
     ) -> Result<Found, Failure> {
         coverage::warn_unread(&self.narrowed.adapter, finder.fleet(), out);
-        let mut found = Found { sessions: Vec::new(), bad: Vec::new(), exit: Exit::Done };
+        let mut found = Found { sessions: Vec::new(), bad: Vec::new() };
         let mut hints: Vec<String> = Vec::new();
         for id in &self.ids {
             let (session, sources) = match self.narrowed.find(id, purpose, finder, surroundings, out) {
                 Ok(one) => one,
-                Err(Failure::Said { message, hint, exit }) if self.ids.len() > 1 => {
-                    out.error(&message);
-                    hints.extend(hint.filter(|hint| !hints.contains(hint)));
-                    found.exit = found.exit.or_worse(exit);
-                    found.bad.push((id.clone(), message));
+                Err(Failure::Said(error)) if self.ids.len() > 1 => {
+                    out.error(&error.message);
+                    hints.extend(error.hint.clone().filter(|hint| !hints.contains(hint)));
+                    found.bad.push((id.clone(), error));
                     continue;
                 }
                 Err(failure) => return Err(failure),
@@ -165,7 +169,7 @@ impl NarrowingArgs {
         let mut known: Vec<String> = known.map(|path| surroundings.shown(path)).collect();
         known.sort_unstable();
         known.dedup();
-        let failure = Failure::new(Exit::NotFound, format!("no source reads {}", meant.display()));
+        let failure = Failure::new(ErrorKind::NotFound, format!("no source reads {}", meant.display()));
         Err(failure.hint(format!("these are read: {}", known.join(", "))))
     }
 
@@ -181,7 +185,7 @@ impl NarrowingArgs {
                         text::one_line(text)
                     );
                     let message = paragraph(first, std::iter::once(surroundings.describe(&mistake)));
-                    return Failure::new(Exit::Incomplete, message).hint("correct it, and ask again");
+                    return Failure::new(ErrorKind::Incomplete, message).hint("correct it, and ask again");
                 }
                 let (fit, next) = if self.is_empty() {
                     ("", "`agentctl list --all --since all` shows everything that is stored")
@@ -189,14 +193,14 @@ impl NarrowingArgs {
                     ("that fits ", "it may be found without --adapter, --root or --cwd")
                 };
                 let message = format!("no session {fit}has the id or name `{}`", text::one_line(text));
-                Failure::new(Exit::NotFound, message).hint(next)
+                Failure::new(error.kind(), message).hint(next)
             }
             FindError::NotHeard { text, sources } => {
                 let first =
                     format!("`{}` was not found, but not everything could be heard", text::one_line(text));
                 let unheard = sources.iter().map(|source| coverage::words(source, surroundings));
                 let message = paragraph(first, unheard);
-                Failure::new(Exit::Incomplete, message).hint("`agentctl doctor` says more about each source")
+                Failure::new(error.kind(), message).hint("`agentctl doctor` says more about each source")
             }
             FindError::NotProven { text, id, sources } => {
                 not_proven(text, id, sources.iter().map(|source| coverage::words(source, surroundings)))
@@ -211,7 +215,7 @@ impl NarrowingArgs {
                 };
                 let first = format!("`{}` fits {} sessions", text::one_line(text), found.len());
                 let message = paragraph(first, candidates(found, &view, width.saturating_sub(2)).into_iter());
-                Failure::new(Exit::Ambiguous, message)
+                Failure::new(error.kind(), message)
                     .hint("give more of the id, or narrow it with --adapter, --root or --cwd")
             }
         }
@@ -231,7 +235,7 @@ fn refuse_beside_a_mistake(typed: &str, id: &str, surroundings: &Surroundings) -
 fn not_proven(typed: &str, id: &str, unheard: impl Iterator<Item = String>) -> Failure {
     let (typed, id) = (text::one_line(typed), text::one_line(id));
     let first = format!("`{typed}` fits {id}, but may fit another session: not everything could be heard");
-    Failure::new(Exit::Incomplete, paragraph(first, unheard)).hint(format!("give the whole id: {id}"))
+    Failure::new(ErrorKind::Incomplete, paragraph(first, unheard)).hint(format!("give the whole id: {id}"))
 }
 
 /// A sentence with lines below it.

@@ -90,8 +90,8 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     let interrupt = Interrupt::listen();
     let found = args.targets.find(Purpose::Read, &link, surroundings, out)?;
     // A session that does not exist reaches no state, so waiting would not change the answer.
-    if found.exit != Exit::Done {
-        return Ok(found.exit);
+    if !found.bad.is_empty() {
+        return Ok(found.exit());
     }
     DaemonProcess::wanted(surroundings, out);
     let until = if args.until.is_empty() {

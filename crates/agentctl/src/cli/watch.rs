@@ -195,14 +195,16 @@ fn line(session: &Session) -> String {
 mod tests {
     use agentctl_model::{Outcome, Status};
 
+    use agentctl_model::CoverageKind;
+
     use super::*;
     use agentctl_testkit::sessions::{session, surveyed};
 
-    fn listing(sessions: Vec<Session>, coverage: &str) -> Listing {
+    fn listing(sessions: Vec<Session>, coverage: CoverageKind) -> Listing {
         let source = SourceReport {
             adapter: "claude-code".into(),
             root: "/home/dev/.claude".into(),
-            coverage: coverage.into(),
+            coverage,
             error: None,
             warnings: vec![],
             sessions: None,
@@ -225,14 +227,14 @@ mod tests {
             let ended = session("a", Status::Stopped, Some(Outcome::Died));
             changes.since_last(listing, |_, _| Ok((surveyed(ended.clone()), Vec::new())))
         };
-        assert_eq!(since_last(&listing(vec![running()], "complete")).lines.len(), 1);
-        assert!(!since_last(&listing(vec![running()], "complete")).changed);
-        assert!(!since_last(&listing(vec![], "timed-out")).changed);
+        assert_eq!(since_last(&listing(vec![running()], CoverageKind::Complete)).lines.len(), 1);
+        assert!(!since_last(&listing(vec![running()], CoverageKind::Complete)).changed);
+        assert!(!since_last(&listing(vec![], CoverageKind::TimedOut)).changed);
         let waiting = session("a", Status::Waiting, None);
-        let report = since_last(&listing(vec![waiting], "complete"));
+        let report = since_last(&listing(vec![waiting], CoverageKind::Complete));
         assert!(report.lines[0].contains("◐ waiting"), "{:?}", report.lines);
-        assert_eq!(since_last(&listing(vec![], "complete")).lines, ["a left the list: ✕ died"]);
-        assert!(!since_last(&listing(vec![], "complete")).changed);
+        assert_eq!(since_last(&listing(vec![], CoverageKind::Complete)).lines, ["a left the list: ✕ died"]);
+        assert!(!since_last(&listing(vec![], CoverageKind::Complete)).changed);
     }
 
     #[test]

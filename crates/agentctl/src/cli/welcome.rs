@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use agentctl_fleet::{Fleet, Listing};
+use agentctl_model::CoverageKind;
 
 use super::doctor::program;
 use crate::failure::Failure;
@@ -12,7 +13,7 @@ use crate::surroundings::Surroundings;
 
 /// Whether no source is installed and no agent runs.
 pub(crate) fn is_empty_machine(listing: &Listing) -> bool {
-    listing.strays == 0 && listing.sources.iter().all(|source| source.coverage == "not-installed")
+    listing.strays == 0 && listing.sources.iter().all(|source| source.coverage == CoverageKind::NotInstalled)
 }
 
 /// Two agents may share the name of a program, of which only one is installed.

@@ -10,10 +10,9 @@ use std::time::{Duration, Instant};
 use agentctl_daemon::{DaemonLock, DaemonStatus, Home, RunError, is_impostor};
 use agentctl_files::own;
 use agentctl_fleet::KernelLock;
-use agentctl_model::ProcessHead;
+use agentctl_model::{ErrorKind, ProcessHead};
 use agentctl_process::{Proven, Signal, SignalError};
 
-use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::link::client::{Ask, Client, OWN_VERSION, is_silent};
 use crate::output::Output;
@@ -99,7 +98,8 @@ impl<'a> DaemonProcess<'a> {
     /// Fails on a machine without HOME.
     pub(crate) fn new(surroundings: &'a Surroundings) -> Result<Self, Failure> {
         let Some((folder, _)) = surroundings.own_folder() else {
-            let failure = Failure::new(Exit::NoDaemon, "HOME is not set, so there is no place for a daemon");
+            let failure =
+                Failure::new(ErrorKind::NoDaemon, "HOME is not set, so there is no place for a daemon");
             return Err(failure.hint("set HOME or AGENTCTL_HOME"));
         };
         let home = Home::at(folder);
@@ -151,7 +151,7 @@ impl<'a> DaemonProcess<'a> {
     pub(crate) fn needed(&self) -> Result<&Client, Failure> {
         if self.surroundings.client().is_none() {
             let failure =
-                Failure::new(Exit::NoDaemon, "this needs the daemon, and AGENTCTL_NO_DAEMON is set");
+                Failure::new(ErrorKind::NoDaemon, "this needs the daemon, and AGENTCTL_NO_DAEMON is set");
             return Err(failure.hint("unset AGENTCTL_NO_DAEMON"));
         }
         self.start(Manner::default())?;
@@ -190,21 +190,22 @@ impl<'a> DaemonProcess<'a> {
     }
 
     fn prepare(&self) -> Result<(), Failure> {
-        self.home.prepare().map_err(|error| Failure::new(Exit::NoDaemon, error.to_string()))
+        self.home.prepare().map_err(|error| Failure::new(ErrorKind::NoDaemon, error.to_string()))
     }
 
     /// While this lock is held no other process starts a daemon, so a daemon that a restart ended is not
     /// replaced by one that lacks its options.
     fn try_start_lock(&self, timeout: Duration) -> Result<Option<KernelLock>, Failure> {
         let path = self.home.folder().join("start.lock");
-        KernelLock::on_file(&path, timeout)
-            .map_err(|error| Failure::new(Exit::NoDaemon, format!("cannot lock {}: {error}", path.display())))
+        KernelLock::on_file(&path, timeout).map_err(|error| {
+            Failure::new(ErrorKind::NoDaemon, format!("cannot lock {}: {error}", path.display()))
+        })
     }
 
     fn start_lock(&self) -> Result<KernelLock, Failure> {
         self.prepare()?;
         self.try_start_lock(START_LOCK_TIMEOUT)?.ok_or_else(|| {
-            Failure::new(Exit::NoDaemon, "another agentctl has been starting the daemon for a minute")
+            Failure::new(ErrorKind::NoDaemon, "another agentctl has been starting the daemon for a minute")
                 .hint("`agentctl daemon status` says how far it came")
         })
     }
@@ -222,7 +223,7 @@ impl<'a> DaemonProcess<'a> {
             // Another process may listen at the socket while the daemon itself holds its lock.
             Err(error) if is_silent(&error) || (is_impostor(&error) && !self.is_free()?) => {
                 let (words, hint) = Self::silent(self.holder().map(|holder| holder.process.pid));
-                Err(Failure::new(Exit::NoDaemon, words).hint(hint))
+                Err(Failure::new(ErrorKind::NoDaemon, words).hint(hint))
             }
             Err(_) => Ok(None),
         }
@@ -262,7 +263,7 @@ impl<'a> DaemonProcess<'a> {
                 Started::Already(_) => {}
             }
         }
-        Err(Failure::new(Exit::NoDaemon, "somebody else starts a daemon again and again"))
+        Err(Failure::new(ErrorKind::NoDaemon, "somebody else starts a daemon again and again"))
     }
 
     /// The options that a daemon started this way will have: the config decides where no flag does.
@@ -281,7 +282,7 @@ impl<'a> DaemonProcess<'a> {
     fn check_address(wanted: Manner, configured: bool, before: &Presence) -> Result<(), Failure> {
         let Some(address) = wanted.http else { return Ok(()) };
         if !address.ip().is_loopback() {
-            return Err(Failure::new(Exit::Usage, RunError::NotLoopback(address).to_string()));
+            return Err(Failure::new(ErrorKind::Usage, RunError::NotLoopback(address).to_string()));
         }
         let may_be_its_own = match before {
             Presence::Answers(status) => {
@@ -299,7 +300,7 @@ impl<'a> DaemonProcess<'a> {
             _ => String::new(),
         };
         let words = format!("{}{place}{goes_on}", RunError::Http { address, source });
-        Err(Failure::new(Exit::NoDaemon, words)
+        Err(Failure::new(ErrorKind::NoDaemon, words)
             .hint("end the program that uses that port, or name another port"))
     }
 
@@ -329,9 +330,8 @@ impl<'a> DaemonProcess<'a> {
                 let words = "the daemon did not start".to_owned();
                 let log = self.words_since(logged);
                 let message = if log.is_empty() { words } else { format!("{words}\n{log}") };
-                return Err(
-                    Failure::new(Exit::NoDaemon, message).hint("`agentctl daemon run` shows what it does")
-                );
+                return Err(Failure::new(ErrorKind::NoDaemon, message)
+                    .hint("`agentctl daemon run` shows what it does"));
             }
             std::thread::sleep(POLL_INTERVAL);
         }
@@ -342,7 +342,7 @@ impl<'a> DaemonProcess<'a> {
     #[expect(clippy::disallowed_methods, reason = "the daemon is this program")]
     fn spawn(&self, manner: Manner, start_lock: Option<KernelLock>) -> Result<Child, Failure> {
         let failed =
-            |what: &str, error: std::io::Error| Failure::new(Exit::NoDaemon, format!("{what}: {error}"));
+            |what: &str, error: std::io::Error| Failure::new(ErrorKind::NoDaemon, format!("{what}: {error}"));
         let program = std::env::current_exe().map_err(|error| failed("cannot find this program", error))?;
         let log = own::append(&self.home.log());
         let log =
@@ -386,7 +386,7 @@ impl<'a> DaemonProcess<'a> {
         for signal in [Signal::Terminate, Signal::Kill] {
             let Some(holder) = self.holder().map(|holder| holder.process) else { break };
             // Only agentctl is ended, whichever process holds the lock.
-            let failed = |error: SignalError| Failure::new(Exit::Failed, error.to_string());
+            let failed = |error: SignalError| Failure::new(ErrorKind::Failed, error.to_string());
             let proven = Proven::of_agentctl(agentctl_process::system().as_ref(), holder).map_err(failed)?;
             if let Some(proven) = proven {
                 proven.signal(signal).map_err(failed)?;
@@ -398,7 +398,7 @@ impl<'a> DaemonProcess<'a> {
             }
         }
         Err(Failure::new(
-            Exit::Failed,
+            ErrorKind::Failed,
             format!("the daemon of {} does not end", self.home.folder().display()),
         ))
     }
@@ -420,7 +420,7 @@ impl<'a> DaemonProcess<'a> {
             return Ok(true);
         }
         let held: Option<DaemonLock> =
-            self.home.hold().map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
+            self.home.hold().map_err(|error| Failure::new(ErrorKind::Failed, error.to_string()))?;
         Ok(held.is_some())
     }
 

@@ -12,11 +12,10 @@ use agentctl_daemon::{Home, HomeError};
 use agentctl_files::own;
 use agentctl_fleet::act::launch::Launcher;
 use agentctl_fleet::{Caller, Fleet, Source, Store};
-use agentctl_model::Environ;
+use agentctl_model::{Environ, ErrorKind};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::link::client::{Client, Silence};
 use crate::render::path;
@@ -105,15 +104,17 @@ impl Surroundings {
 
     /// The files of agentctl itself.
     pub(crate) fn store(&self) -> Result<Store, Failure> {
-        let nowhere =
-            || Failure::new(Exit::Failed, "neither AGENTCTL_HOME nor HOME says where agentctl's folder is");
+        let nowhere = || {
+            Failure::new(ErrorKind::Failed, "neither AGENTCTL_HOME nor HOME says where agentctl's folder is")
+        };
         self.own_folder().map(|(folder, _)| Store::at(folder)).ok_or_else(nowhere)
     }
 
     /// The caller for whom agents are started and stopped: this process.
     pub(crate) fn caller(&self, settings: &Settings) -> Result<Caller, Failure> {
-        let agentctl = std::env::current_exe()
-            .map_err(|error| Failure::new(Exit::Failed, format!("cannot find agentctl itself: {error}")))?;
+        let agentctl = std::env::current_exe().map_err(|error| {
+            Failure::new(ErrorKind::Failed, format!("cannot find agentctl itself: {error}"))
+        })?;
         Ok(Caller {
             environ: self.environ.clone(),
             programs: settings.programs(),
@@ -160,7 +161,7 @@ impl Surroundings {
 
     /// The failure of a command that a mistake in the settings prevents.
     pub(crate) fn because_of(&self, mistake: &Mistake) -> Failure {
-        Failure::new(Exit::Failed, self.describe(mistake))
+        Failure::new(ErrorKind::Failed, self.describe(mistake))
             .hint("`agentctl config check` tries it again once it is corrected")
     }
 
@@ -314,10 +315,11 @@ pub(crate) enum SettingsError {
 impl From<SettingsError> for Failure {
     fn from(error: SettingsError) -> Self {
         let message = match &error {
-            SettingsError::Home(error) => return Self::new(Exit::Refused, error.to_string()),
+            SettingsError::Home(error) => return Self::new(ErrorKind::Refused, error.to_string()),
             SettingsError::Unreadable { path, error } => format!("cannot read {}: {error}", path.display()),
         };
-        Self::new(Exit::Failed, message).hint("`agentctl config check` tries it again once it is corrected")
+        Self::new(ErrorKind::Failed, message)
+            .hint("`agentctl config check` tries it again once it is corrected")
     }
 }
 

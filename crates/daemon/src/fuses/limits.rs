@@ -105,11 +105,11 @@ fn advance(
                 fuse.stage_at = now;
             })?;
             if matches!(session.status, Status::Running | Status::Waiting) {
-                said("interrupt", shared.session_stopper.interrupt(key, &by));
+                said("interrupt", shared.stopper.interrupt(key, &by));
             }
         }
         Stage::Firing => {
-            said("stop", shared.session_stopper.stop(key, &by));
+            said("stop", shared.stopper.stop(key, &by));
             shared.fuses.remove(&fuse.id)?;
         }
     }

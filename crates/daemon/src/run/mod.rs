@@ -71,7 +71,7 @@ pub struct Options {
     pub notify_socket: Option<OsString>,
     pub settings: Arc<dyn Settings>,
     /// How fuses end sessions.
-    pub session_stopper: Arc<dyn SessionStopper>,
+    pub stopper: Arc<dyn SessionStopper>,
 }
 
 /// How the daemon ended.
@@ -177,7 +177,7 @@ pub fn run(options: Options) -> Result<Ended, RunError> {
         phase: watch::channel(Phase::Serving).0,
         outbox,
         fuses,
-        session_stopper: options.session_stopper,
+        stopper: options.stopper,
         commands: Commands::new(log.clone()),
         notices: Notices::default(),
         log,

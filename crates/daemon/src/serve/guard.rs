@@ -89,7 +89,7 @@ fn check_addresses(uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
     let (host, second) = (hosts.next(), hosts.next());
     if second.is_some() {
         let detail = "there are two Host headers; which of them is meant cannot be known";
-        return Err(Problem::new(StatusCode::BAD_REQUEST, "usage", detail).hint("send one"));
+        return Err(Problem::usage(detail).hint("send one"));
     }
     let host = host.and_then(|host| host.to_str().ok()).unwrap_or_default();
     // An absolute address in the request line has the meaning of a Host header.

@@ -2,9 +2,9 @@
 
 use std::ops::Deref;
 
-use agentctl_fleet::worktree::{TreesError, WorktreeError};
-use agentctl_fleet::{FindError, LaunchError, NotStopped, StopError, StoreError};
-use agentctl_model::{Capability, Refusal, SourceReport, text};
+use agentctl_fleet::worktree::WorktreeError;
+use agentctl_fleet::{FindError, StoreError};
+use agentctl_model::{Error, ErrorKind, SourceReport, text};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
@@ -63,6 +63,43 @@ pub(crate) const KINDS: [Kind; 15] = [
     kind(504, "NotAnswered", "The agent did not answer; whether it took it is not known (`failed`)"),
 ];
 
+/// The status and the code of every kind of error.
+fn of_kind(kind: ErrorKind) -> (StatusCode, &'static str) {
+    match kind {
+        ErrorKind::Usage => (StatusCode::BAD_REQUEST, "usage"),
+        ErrorKind::NotFound => (StatusCode::NOT_FOUND, "not-found"),
+        ErrorKind::Ambiguous => (StatusCode::CONFLICT, "ambiguous"),
+        ErrorKind::Incomplete => (StatusCode::SERVICE_UNAVAILABLE, "incomplete"),
+        ErrorKind::Refused => (StatusCode::CONFLICT, "refused"),
+        ErrorKind::Unsupported => (StatusCode::UNPROCESSABLE_ENTITY, "refused"),
+        ErrorKind::Failed | ErrorKind::NoDaemon | ErrorKind::Interrupted => {
+            (StatusCode::INTERNAL_SERVER_ERROR, "failed")
+        }
+        ErrorKind::AgentFailed => (StatusCode::BAD_GATEWAY, "failed"),
+        ErrorKind::NoAnswer => (StatusCode::GATEWAY_TIMEOUT, "failed"),
+        ErrorKind::Busy => (StatusCode::SERVICE_UNAVAILABLE, "busy"),
+    }
+}
+
+/// The hint for an error of this kind that has none of its own.
+fn usual_hint(kind: ErrorKind) -> Option<&'static str> {
+    match kind {
+        ErrorKind::Usage => Some("GET /openapi.json describes every route"),
+        // A caller that can survey for itself does so instead.
+        ErrorKind::Busy => Some("try again in a moment"),
+        ErrorKind::NotFound
+        | ErrorKind::Ambiguous
+        | ErrorKind::Incomplete
+        | ErrorKind::Refused
+        | ErrorKind::Unsupported
+        | ErrorKind::Failed
+        | ErrorKind::AgentFailed
+        | ErrorKind::NoAnswer
+        | ErrorKind::NoDaemon
+        | ErrorKind::Interrupted => None,
+    }
+}
+
 /// Why a request failed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -117,81 +154,60 @@ impl Problem {
         }))
     }
 
+    /// Returns a problem of this kind, with the usual hint.
+    pub(crate) fn of(kind: ErrorKind, detail: impl Into<String>) -> Self {
+        let (status, code) = of_kind(kind);
+        let mut problem = Self::new(status, code, detail);
+        problem.0.hint = usual_hint(kind).map(str::to_owned);
+        problem
+    }
+
+    /// Returns the kind of error, for a client that reads a problem.
+    pub fn kind(&self) -> ErrorKind {
+        let is_same = |kind: &ErrorKind| {
+            let (status, code) = of_kind(*kind);
+            (status.as_u16(), code) == (self.status, self.code.as_str())
+        };
+        // The layers in front of our own handlers use other statuses.
+        ErrorKind::ALL.into_iter().find(is_same).unwrap_or(match self.code.as_str() {
+            "usage" => ErrorKind::Usage,
+            "not-found" => ErrorKind::NotFound,
+            "ambiguous" => ErrorKind::Ambiguous,
+            "incomplete" => ErrorKind::Incomplete,
+            "busy" => ErrorKind::Busy,
+            "refused" | "forbidden" => ErrorKind::Refused,
+            _ => ErrorKind::Failed,
+        })
+    }
+
     pub(crate) fn usage(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, "usage", detail).hint("GET /openapi.json describes every route")
+        Self::of(ErrorKind::Usage, detail)
+    }
+
+    pub(crate) fn not_found(detail: impl Into<String>) -> Self {
+        Self::of(ErrorKind::NotFound, detail)
     }
 
     pub(crate) fn failed(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", detail)
+        Self::of(ErrorKind::Failed, detail)
+    }
+
+    pub(crate) fn refused(detail: impl Into<String>) -> Self {
+        Self::of(ErrorKind::Refused, detail)
+    }
+
+    pub(crate) fn busy(detail: impl Into<String>) -> Self {
+        Self::of(ErrorKind::Busy, detail)
     }
 
     pub(crate) fn forbidden(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, "forbidden", detail)
     }
 
-    pub(crate) fn refused(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::CONFLICT, "refused", detail)
-    }
-
-    /// The agent does not offer this.
-    pub(crate) fn unsupported(refusal: Refusal) -> Self {
-        let problem = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "refused", text::clean(&refusal.reason));
-        match refusal.hint {
-            Some(hint) => problem.hint(hint),
-            None => problem,
-        }
-    }
-
-    /// The daemon is overloaded; a caller that can survey for itself does so.
-    pub(crate) fn busy(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail).hint("try again in a moment")
-    }
-
-    /// It is not known whether an agent accepted the request.
-    pub(crate) fn silent(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::GATEWAY_TIMEOUT, "failed", detail)
-    }
-
-    /// Why a launch was not begun, or failed. A capability that the agent lacks altogether is distinguished
-    /// from a temporary refusal.
-    pub(crate) fn of_launch(error: LaunchError, adapter: &str, wanted: Option<Capability>) -> Self {
-        let offers = |wanted: Capability| {
-            let card = agentctl_adapters::registry().into_iter().map(agentctl_adapters::Adapter::card);
-            card.filter(|card| card.name == adapter).any(|card| card.capabilities.contains(&wanted))
-        };
-        if error.refused && !wanted.is_none_or(offers) {
-            return Self::unsupported(Refusal { reason: error.message, hint: error.hint });
-        }
-        let message = text::clean(&error.message);
-        let problem = if error.refused {
-            Self::refused(message)
-        } else {
-            Self::new(StatusCode::BAD_GATEWAY, "failed", message)
-        };
-        match error.hint {
-            Some(hint) => problem.hint(hint),
-            None => problem,
-        }
-    }
-
-    /// Why a session was not stopped.
-    pub(crate) fn of_stopping(error: StopError, adapter: &str) -> Self {
-        let StopError { kind, reason, hint } = error;
-        if kind == NotStopped::Unheard {
-            let problem = Self::silent(text::clean(&reason));
-            return match hint {
-                Some(hint) => problem.hint(hint),
-                None => problem,
-            };
-        }
-        let error = LaunchError { refused: kind == NotStopped::Refused, message: reason, hint };
-        Self::of_launch(error, adapter, Some(Capability::Stop))
-    }
-
     /// Only the sources that were not read completely are listed.
     pub(crate) fn incomplete(detail: impl Into<String>, mut sources: Vec<SourceReport>) -> Self {
         sources.retain(SourceReport::is_incomplete);
-        let mut problem = Self::new(StatusCode::SERVICE_UNAVAILABLE, "incomplete", detail);
+        let mut problem = Self::of(ErrorKind::Incomplete, detail);
         problem.0.sources = Some(sources);
         problem
     }
@@ -204,13 +220,10 @@ impl Problem {
     /// The selector did not match exactly one session. Candidates have the form in which the caller reads
     /// sessions.
     pub(crate) fn not_one(error: FindError, whole: bool) -> Self {
+        let kind = error.kind();
         match error {
-            FindError::NotFound { text } => Self::new(
-                StatusCode::NOT_FOUND,
-                "not-found",
-                format!("no session has the id or name `{text}`"),
-            )
-            .hint("GET /v1/sessions?since=all lists everything that is stored"),
+            FindError::NotFound { text } => Self::of(kind, format!("no session has the id or name `{text}`"))
+                .hint("GET /v1/sessions?since=all lists everything that is stored"),
             FindError::NotHeard { text, sources } => {
                 let detail = format!("`{text}` was not found, but not everything could be heard");
                 Self::incomplete(detail, sources)
@@ -231,7 +244,7 @@ impl Problem {
                 };
                 let candidates: Vec<Value> = candidates.iter().map(value).collect();
                 let detail = format!("`{text}` fits {} sessions", candidates.len());
-                let mut problem = Self::new(StatusCode::CONFLICT, "ambiguous", detail)
+                let mut problem = Self::of(kind, detail)
                     .hint("give more of the id, or narrow it with adapter, root or cwd");
                 problem.0.candidates = Some(candidates);
                 problem
@@ -240,47 +253,31 @@ impl Problem {
     }
 }
 
-impl From<StoreError> for Problem {
-    fn from(error: StoreError) -> Self {
-        let problem = Self::failed(error.to_string());
-        match error.hint() {
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        let problem = Self::of(error.kind, text::clean(&error.message));
+        match error.hint {
             Some(hint) => problem.hint(hint),
             None => problem,
         }
     }
 }
 
-impl From<WorktreeError> for Problem {
-    fn from(error: WorktreeError) -> Self {
-        let words = error.to_string();
-        match error {
-            WorktreeError::NotARepository(_) | WorktreeError::BadBranch(_) | WorktreeError::BadBase(_) => {
-                Self::usage(words)
-            }
-            WorktreeError::BranchInUse { .. }
-            | WorktreeError::BranchExists(_)
-            | WorktreeError::MainTree(_)
-            | WorktreeError::SeveralRemotes(_) => Self::refused(words),
-            WorktreeError::Untrusted { .. } => Self::refused(words).hint(
-                "look at them; `\"trust\": true` on the unix socket runs them, and is remembered until they change",
-            ),
-            WorktreeError::Store(error) => error.into(),
-            WorktreeError::NoGit(_)
-            | WorktreeError::Busy(_)
-            | WorktreeError::Git { .. }
-            | WorktreeError::Silent { .. }
-            | WorktreeError::TooMuch { .. }
-            | WorktreeError::Io { .. } => Self::failed(words),
-        }
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        Error::from(error).into()
     }
 }
 
-impl From<TreesError> for Problem {
-    fn from(error: TreesError) -> Self {
-        match error {
-            TreesError::Worktree(error) => error.into(),
-            TreesError::Store(error) => error.into(),
+impl From<WorktreeError> for Problem {
+    fn from(error: WorktreeError) -> Self {
+        let untrusted = matches!(error, WorktreeError::Untrusted { .. });
+        let problem = Self::from(Error::from(error));
+        if !untrusted {
+            return problem;
         }
+        problem
+            .hint("look at them; `\"trust\": true` on the unix socket runs them, and is remembered until they change")
     }
 }
 
@@ -320,5 +317,59 @@ impl IntoResponse for Problem {
         let _ = agentctl_model::text::json::write(&mut body, &self);
         let kind = HeaderValue::from_static(PROBLEM);
         (status, [(header::CONTENT_TYPE, kind)], body).into_response()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_error_has_a_status_and_a_code_that_the_document_names() {
+        let table: Vec<(u16, &str)> =
+            ErrorKind::ALL.map(of_kind).into_iter().map(|(status, code)| (status.as_u16(), code)).collect();
+        let expected = [
+            (400, "usage"),
+            (404, "not-found"),
+            (409, "ambiguous"),
+            (503, "incomplete"),
+            (409, "refused"),
+            (422, "refused"),
+            (500, "failed"),
+            (502, "failed"),
+            (504, "failed"),
+            (500, "failed"),
+            (503, "busy"),
+            (500, "failed"),
+        ];
+        assert_eq!(table, expected);
+        for (status, code) in table {
+            let named =
+                KINDS.iter().any(|kind| kind.status == status && kind.words.contains(&format!("`{code}`")));
+            assert!(named, "{status} {code}");
+        }
+    }
+
+    #[test]
+    fn a_problem_that_is_read_back_is_of_its_kind() {
+        for kind in ErrorKind::ALL {
+            let read = match kind {
+                // A daemon never sends these two.
+                ErrorKind::NoDaemon | ErrorKind::Interrupted => ErrorKind::Failed,
+                kind => kind,
+            };
+            assert_eq!(Problem::of(kind, "x").kind(), read);
+        }
+        assert_eq!(Problem::forbidden("x").kind(), ErrorKind::Refused);
+        assert_eq!(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "usage", "x").kind(), ErrorKind::Usage);
+        assert_eq!(Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", "x").kind(), ErrorKind::Failed);
+    }
+
+    #[test]
+    fn the_hint_of_an_error_comes_before_the_usual_one() {
+        let hint = |error: Error| Problem::from(error).hint.clone();
+        assert_eq!(hint(Error::usage("x").hint("y")).as_deref(), Some("y"));
+        assert_eq!(hint(Error::usage("x")).as_deref(), Some("GET /openapi.json describes every route"));
+        assert_eq!(hint(Error::refused("x")), None);
     }
 }

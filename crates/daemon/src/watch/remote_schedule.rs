@@ -50,29 +50,41 @@ impl RemoteSchedule {
 
 #[cfg(test)]
 mod tests {
+    use agentctl_model::CoverageKind;
+
     use super::*;
 
-    fn server(root: &str, coverage: &str) -> SourceReport {
+    fn server(root: &str, coverage: CoverageKind) -> SourceReport {
         let (adapter, error) = ("a".to_owned(), None);
-        let sessions = (coverage == "complete").then_some(1);
-        let (root, coverage) = (root.to_owned(), coverage.to_owned());
+        let sessions = (coverage == CoverageKind::Complete).then_some(1);
+        let root = root.to_owned();
         SourceReport { adapter, root, coverage, error, warnings: vec![], sessions, took_ms: 0 }
     }
 
     #[test]
     fn who_stumbles_is_asked_soon_and_who_is_away_ever_more_seldom() {
         let mut schedule = RemoteSchedule::default();
-        let mut after = |here: &str, far: &str| {
+        let mut after = |here: CoverageKind, far: CoverageKind| {
             let servers = [server("here", here), server("far", far)];
             schedule.after(servers.iter()).as_secs()
         };
-        assert_eq!(after("not-installed", "failed"), 30, "it never answered");
-        assert_eq!(after("not-installed", "failed"), 60);
-        assert_eq!(after("complete", "failed"), 15, "one that is away slows nobody down");
-        assert_eq!(after("failed", "failed"), 1);
-        assert_eq!([after("failed", "failed"), after("failed", "failed")], [2, 4]);
-        assert_eq!(after("failed", "complete"), 15);
-        assert_eq!(after("complete", "timed-out"), 1);
-        assert_eq!(after("not-installed", "not-installed"), 15);
+        assert_eq!(after(CoverageKind::NotInstalled, CoverageKind::Failed), 30, "it never answered");
+        assert_eq!(after(CoverageKind::NotInstalled, CoverageKind::Failed), 60);
+        assert_eq!(
+            after(CoverageKind::Complete, CoverageKind::Failed),
+            15,
+            "one that is away slows nobody down"
+        );
+        assert_eq!(after(CoverageKind::Failed, CoverageKind::Failed), 1);
+        assert_eq!(
+            [
+                after(CoverageKind::Failed, CoverageKind::Failed),
+                after(CoverageKind::Failed, CoverageKind::Failed)
+            ],
+            [2, 4]
+        );
+        assert_eq!(after(CoverageKind::Failed, CoverageKind::Complete), 15);
+        assert_eq!(after(CoverageKind::Complete, CoverageKind::TimedOut), 1);
+        assert_eq!(after(CoverageKind::NotInstalled, CoverageKind::NotInstalled), 15);
     }
 }

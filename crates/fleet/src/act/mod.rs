@@ -5,6 +5,7 @@ pub(crate) mod caller;
 pub(crate) mod gateways;
 pub mod hook_variables;
 pub mod launch;
+pub(crate) mod offered;
 pub(crate) mod orphans;
 pub(crate) mod prune;
 pub mod runner;

@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use agentctl_model::{Observed, Process, ProcessEntry, ProcessHead, ProcessRef};
+use agentctl_model::{Observed, Process, ProcessEntry, ProcessHead, ProcessRef, ProcessRole};
 use agentctl_process::{InspectRequest, is_agentctl};
 
 use crate::act::stop::termination::{Termination, entry};
@@ -211,7 +211,7 @@ impl Search<'_> {
         });
         Orphan {
             process: process.head.process,
-            entry: entry(&process.head, "orphan"),
+            entry: entry(&process.head, ProcessRole::Orphan),
             adapter: source.name().to_owned(),
             session_id,
             launch,

@@ -6,41 +6,19 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use agentctl_adapters::gateway::ServerError;
 use agentctl_adapters::{Answer, Control, Root};
-use agentctl_model::{KernelView, Pending, PendingKind, Refusal, Session, Status, Surveyed};
+use agentctl_model::{
+    Capability, Error, ErrorKind, KernelView, Pending, PendingKind, Session, Status, Surveyed,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::act::offered::unless_offered;
 use crate::read::survey::kernel::KernelSnapshot;
 use crate::{Fleet, Offer};
 
 /// How long a server may take to accept. One that takes longer hangs.
 const TIMEOUT: Duration = Duration::from_secs(30);
-
-/// Why the agent did not say yes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SpeakError {
-    /// There is no way in, or the agent said no.
-    Refused(Refusal),
-    /// It did not answer: whether it took the words is not known.
-    Silent(String),
-}
-
-impl From<Refusal> for SpeakError {
-    fn from(refusal: Refusal) -> Self {
-        Self::Refused(refusal)
-    }
-}
-
-impl From<ServerError> for SpeakError {
-    fn from(error: ServerError) -> Self {
-        match error {
-            ServerError::Refused(refusal) => Self::Refused(refusal),
-            ServerError::Unheard(why) => Self::Silent(why),
-        }
-    }
-}
 
 /// What `send`, `approve`, `deny` and `answer` print with --json, and their routes answer. A refusal is an error instead.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -83,8 +61,20 @@ struct WayIn {
 }
 
 impl Fleet {
-    /// Says something to a live session.
-    pub fn send(&self, target: &Surveyed, words: &str) -> Result<(), SpeakError> {
+    /// Sends a message to a live session. If the agent does not answer, the error is of the kind
+    /// [`NoAnswer`](ErrorKind::NoAnswer): it is not known whether the agent accepted the message.
+    pub fn send(&self, target: &Surveyed, words: &str) -> Result<(), Error> {
+        let sent = self.say(target, words);
+        sent.map_err(|error| unless_offered(error, &target.key.adapter, Capability::Send))
+    }
+
+    /// Answers what a live session waits for; the errors are those of [`Fleet::send`].
+    pub fn answer(&self, target: &Surveyed, answer: Answer) -> Result<(), Error> {
+        let answered = self.reply(target, answer);
+        answered.map_err(|error| unless_offered(error, &target.key.adapter, Capability::Approve))
+    }
+
+    fn say(&self, target: &Surveyed, words: &str) -> Result<(), Error> {
         self.refuse_stopped(target)?;
         if let Some(server) = self.server_of(target) {
             return server.send(target, words);
@@ -97,8 +87,7 @@ impl Fleet {
         said.map_err(|error| self.with_hint(error, &[Offer::Send], target))
     }
 
-    /// Answers what a live session waits for.
-    pub fn answer(&self, target: &Surveyed, answer: Answer) -> Result<(), SpeakError> {
+    fn reply(&self, target: &Surveyed, answer: Answer) -> Result<(), Error> {
         self.refuse_stopped(target)?;
         if let Some(server) = self.server_of(target) {
             return server.answer(target, &answer);
@@ -111,21 +100,19 @@ impl Fleet {
     }
 
     /// Adds a hint to a refusal that does not itself say what works instead.
-    fn with_hint(&self, error: SpeakError, refused: &[Offer], target: &Surveyed) -> SpeakError {
-        match error {
-            SpeakError::Refused(refusal) if refusal.hint.is_none() => {
-                SpeakError::Refused(refusal.hint(self.instead_of(refused, target)))
-            }
-            error => error,
+    fn with_hint(&self, error: Error, refused: &[Offer], target: &Surveyed) -> Error {
+        if error.kind == ErrorKind::Refused && error.hint.is_none() {
+            return error.hint(self.instead_of(refused, target));
         }
+        error
     }
 
-    fn refuse_stopped(&self, target: &Surveyed) -> Result<(), Refusal> {
+    fn refuse_stopped(&self, target: &Surveyed) -> Result<(), Error> {
         if target.session.status != Status::Stopped {
             return Ok(());
         }
         let reason = format!("session {} is stopped, so no process can receive this", target.session.id);
-        Err(Refusal::new(reason).hint(self.instead_of(&[], target)))
+        Err(Error::refused(reason).hint(self.instead_of(&[], target)))
     }
 
     /// Reports that the agent accepted it, with the session as it is now.
@@ -139,7 +126,7 @@ impl Fleet {
         }
     }
 
-    fn way_in(&self, target: &Surveyed) -> Result<WayIn, Refusal> {
+    fn way_in(&self, target: &Surveyed) -> Result<WayIn, Error> {
         let (source, control) = self.control_of(target)?;
         // The kernel is read anew, because the process that is steered must exist now.
         let snapshot = KernelSnapshot::take(self.kernel.as_ref());
@@ -152,8 +139,8 @@ impl Fleet {
 fn within(
     timeout: Duration,
     agent: &str,
-    speak: impl FnOnce() -> Result<(), ServerError> + Send + 'static,
-) -> Result<(), SpeakError> {
+    speak: impl FnOnce() -> Result<(), Error> + Send + 'static,
+) -> Result<(), Error> {
     let (answers, inbox) = channel();
     std::thread::spawn(move || {
         let said = catch_unwind(AssertUnwindSafe(speak));
@@ -161,9 +148,9 @@ fn within(
         let _ = answers.send(said);
     });
     match inbox.recv_timeout(timeout) {
-        Ok(Ok(said)) => Ok(said?),
-        Ok(Err(_)) => Err(SpeakError::Silent(format!("the adapter of {agent} panicked"))),
-        Err(_) => Err(SpeakError::Silent(format!(
+        Ok(Ok(said)) => said,
+        Ok(Err(_)) => Err(Error::no_answer(format!("the adapter of {agent} panicked"))),
+        Err(_) => Err(Error::no_answer(format!(
             "{agent} did not answer within {} s; whether it took it is not known",
             timeout.as_secs()
         ))),
@@ -178,11 +165,10 @@ mod tests {
     fn a_server_that_hangs_or_an_adapter_that_panics_is_no_yes() {
         let long = Duration::from_mins(1);
         assert_eq!(within(long, "x", || Ok(())), Ok(()));
-        let refusal = Refusal::new("no");
-        assert_eq!(within(long, "x", || Err(Refusal::new("no").into())), Err(SpeakError::Refused(refusal)));
-        let silent = |said: Result<(), SpeakError>| matches!(said, Err(SpeakError::Silent(_)));
+        assert_eq!(within(long, "x", || Err(Error::refused("no"))), Err(Error::refused("no")));
+        let silent = |said: Result<(), Error>| said.is_err_and(|error| error.kind == ErrorKind::NoAnswer);
         assert!(silent(within(long, "x", || panic!("broken"))));
-        assert!(silent(within(long, "x", || Err(ServerError::Unheard("connection reset".into())))));
+        assert!(silent(within(long, "x", || Err(Error::no_answer("connection reset")))));
         // It never answers: the test keeps the other end until it is over.
         let (_kept, never) = channel::<()>();
         assert!(silent(within(Duration::from_millis(50), "x", move || {

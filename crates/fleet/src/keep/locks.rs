@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use agentctl_model::{DirectoryHolder, Environ, LockType, Session, SourceReport, Status, Survey};
+use agentctl_model::{DirectoryHolder, Environ, Error, LockType, Session, SourceReport, Status, Survey};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -86,6 +86,16 @@ pub enum LockError {
     Held(Box<DirectoryHolder>),
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+/// The command line and the API each add their own hint on how to take over a held lock.
+impl From<LockError> for Error {
+    fn from(error: LockError) -> Self {
+        match error {
+            LockError::Held(holder) => Self::refused(holder.to_string()),
+            LockError::Store(error) => error.into(),
+        }
+    }
 }
 
 /// The manual locks, and with a survey the automatic ones.

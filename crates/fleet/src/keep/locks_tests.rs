@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use agentctl_model::ProcessEntry;
+use agentctl_model::{ProcessEntry, ProcessRole};
 use agentctl_testkit::sessions;
 
 use super::*;
@@ -31,7 +31,7 @@ fn session(id: &str, status: Status, pid: Option<u32>, cwd: &Path) -> Session {
     let entry = |pid| ProcessEntry {
         pid,
         started_at: Some(at("2026-11-15T11:00:00Z")),
-        role: "agent".to_owned(),
+        role: ProcessRole::Agent,
         command: "x".to_owned(),
     };
     let cwd = Some(cwd.to_string_lossy().into_owned());

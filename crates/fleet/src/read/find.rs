@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use agentctl_files::real_path_within;
-use agentctl_model::{Session, SourceReport, Survey, Surveyed};
+use agentctl_model::{ErrorKind, Session, SourceReport, Survey, Surveyed};
 
 use crate::Fleet;
 use crate::read::query::{Query, Since, Wanted};
@@ -41,6 +41,16 @@ pub enum FindError {
         id: String,
         sources: Vec<SourceReport>,
     },
+}
+
+impl FindError {
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::NotFound { .. } => ErrorKind::NotFound,
+            Self::NotHeard { .. } | Self::NotProven { .. } => ErrorKind::Incomplete,
+            Self::Ambiguous { .. } => ErrorKind::Ambiguous,
+        }
+    }
 }
 
 /// Why a session is looked up. A look-up reads no more than its purpose needs.

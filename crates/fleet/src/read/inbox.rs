@@ -1,13 +1,12 @@
 //! What waits for a person, over all agents. This is a pure view of one survey and is never stored.
 
 use agentctl_model::text::period::Since;
-use agentctl_model::{Outcome, PendingKind, Refusal, Session, SourceReport, Status, Survey, Surveyed};
+use agentctl_model::{Error, Outcome, PendingKind, Session, SourceReport, Status, Survey, Surveyed};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::keep::marks::{DoneMarks, Marks};
-use crate::keep::store::StoreError;
 use crate::read::offers::place;
 use crate::{Fleet, Offer, Query, Wanted};
 
@@ -106,34 +105,15 @@ impl Fleet {
         target: &Surveyed,
         marks: &Marks,
         now: Timestamp,
-    ) -> Result<PutAwayReport, NotPutAway> {
+    ) -> Result<PutAwayReport, Error> {
         let (session, key) = (&target.session, &target.key);
         if !has_failed(session) {
             let look = session.outcome.map_or(session.status.as_str(), Outcome::as_str);
             let reason = format!("session {} has no failure to put away: it is {look}", session.id);
-            return Err(Refusal::new(reason).hint("`agentctl inbox` shows what can be").into());
+            return Err(Error::refused(reason).hint("`agentctl inbox` shows what can be"));
         }
         marks.put_failure_away(key, session, now)?;
         Ok(PutAwayReport { id: key.id.clone(), adapter: key.adapter.clone(), done: true })
-    }
-}
-
-/// Why a failure stays in the inbox.
-#[derive(Debug)]
-pub enum NotPutAway {
-    Refused(Refusal),
-    Store(StoreError),
-}
-
-impl From<Refusal> for NotPutAway {
-    fn from(refusal: Refusal) -> Self {
-        Self::Refused(refusal)
-    }
-}
-
-impl From<StoreError> for NotPutAway {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
     }
 }
 

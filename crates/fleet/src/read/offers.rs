@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use agentctl_model::{
-    Capability, Observed, PendingKind, ProcessHead, Session, Status, StopWay, Surveyed, text,
+    Capability, Observed, PendingKind, ProcessHead, ProcessRole, Session, Status, StopWay, Surveyed, text,
 };
 
 use crate::Fleet;
@@ -147,8 +147,8 @@ impl Fleet {
             return is_in_gateway;
         }
         let Ok((_, control)) = self.control_of(target) else { return false };
-        let asked = |owners: &[(agentctl_model::Process, &str)]| {
-            let agents = owners.iter().filter(|(_, role)| *role != "wrapper");
+        let asked = |owners: &[(agentctl_model::Process, ProcessRole)]| {
+            let agents = owners.iter().filter(|(_, role)| *role != ProcessRole::Wrapper);
             agents.into_iter().any(|(process, _)| control.stop_way(&target.session, process) == StopWay::Ask)
         };
         self.owners(target).is_ok_and(|owners| asked(&owners))

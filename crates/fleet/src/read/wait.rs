@@ -115,7 +115,7 @@ fn ended_badly(session: &Session) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use agentctl_model::{Session, SourceReport};
+    use agentctl_model::{CoverageKind, Session, SourceReport};
     use agentctl_testkit::sessions;
 
     use super::*;
@@ -125,11 +125,11 @@ mod tests {
         sessions::surveyed(Session { adapter: "pi".into(), config_root: "/r".into(), ..session })
     }
 
-    fn survey(sessions: Vec<Surveyed>, coverage: &str) -> Survey {
+    fn survey(sessions: Vec<Surveyed>, coverage: CoverageKind) -> Survey {
         let source = SourceReport {
             adapter: "pi".into(),
             root: "/r".into(),
-            coverage: coverage.into(),
+            coverage,
             error: None,
             warnings: vec![],
             sessions: None,
@@ -164,24 +164,27 @@ mod tests {
         let ending = Surveyed { rule: Rule::ExitNotWrittenYet, ..seen("a", Status::Stopped, None) };
         let mut waits = Wait::new(vec![ending.clone()], Until::DEFAULT.to_vec(), false);
         assert!(!waits.is_over());
-        waits.update(&survey(vec![ending], "complete"));
+        waits.update(&survey(vec![ending], CoverageKind::Complete));
         assert!(!waits.is_over());
-        waits.update(&survey(vec![seen("a", Status::Stopped, Some(Outcome::Interrupted))], "complete"));
+        waits.update(&survey(
+            vec![seen("a", Status::Stopped, Some(Outcome::Interrupted))],
+            CoverageKind::Complete,
+        ));
         assert!(waits.is_over() && !waits.went_well());
     }
 
     #[test]
     fn silence_goes_on_and_absence_is_an_end() {
         let mut waits = wait(Status::Running, &Until::DEFAULT);
-        for coverage in ["timed-out", "failed", "partial"] {
+        for coverage in [CoverageKind::TimedOut, CoverageKind::Failed, CoverageKind::Partial] {
             waits.update(&survey(vec![], coverage));
             assert!(!waits.is_over(), "{coverage}");
         }
-        waits.update(&survey(vec![], "complete"));
+        waits.update(&survey(vec![], CoverageKind::Complete));
         assert!(waits.is_over() && waits.went_well());
         assert_eq!(waits.gone().len(), 1);
         let mut running = wait(Status::Idle, &[Until::Running]);
-        running.update(&survey(vec![], "complete"));
+        running.update(&survey(vec![], CoverageKind::Complete));
         assert!(!running.is_over());
     }
 
@@ -190,10 +193,10 @@ mod tests {
         let both = |first: Surveyed, second: Surveyed, any: bool| {
             let begin = vec![seen("a", Status::Running, None), seen("b", Status::Running, None)];
             let mut waits = Wait::new(begin, Until::DEFAULT.to_vec(), any);
-            waits.update(&survey(vec![first, seen("b", Status::Running, None)], "complete"));
+            waits.update(&survey(vec![first, seen("b", Status::Running, None)], CoverageKind::Complete));
             let early = waits.is_over();
             // The first session begins another turn: it was already seen done, and nothing more was awaited.
-            waits.update(&survey(vec![seen("a", Status::Running, None), second], "complete"));
+            waits.update(&survey(vec![seen("a", Status::Running, None), second], CoverageKind::Complete));
             (early, waits.is_over(), waits.went_well())
         };
         let done = |id: &str| seen(id, Status::Idle, Some(Outcome::Completed));

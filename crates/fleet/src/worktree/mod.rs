@@ -21,6 +21,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use agentctl_model::{Error, ErrorKind};
 use serde::{Deserialize, Serialize};
 
 use crate::keep::fault;
@@ -32,7 +33,7 @@ pub use clean::{CleanOptions, Cleaning, Loss, LossKind, clean, linked};
 pub use diff::{DiffStat, Form, diff, diffstat};
 pub use list::{TreeState, Worktree, list};
 pub use programs::{Programs, consent, programs};
-pub use view::{Cleaned, FailedTree, HeldTree, NewTree, Trees, TreesError, WorktreeSelection};
+pub use view::{Cleaned, FailedTree, HeldTree, NewTree, Trees, WorktreeSelection};
 
 use git::{git, git_about, git_of_the_user, git_says, git_with_programs, text_of};
 use list::{Listed, listed};
@@ -78,6 +79,24 @@ pub enum WorktreeError {
 }
 
 impl WorktreeError {
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::NotARepository(_) | Self::BadBranch(_) | Self::BadBase(_) => ErrorKind::Usage,
+            Self::BranchInUse { .. }
+            | Self::BranchExists(_)
+            | Self::MainTree(_)
+            | Self::SeveralRemotes(_)
+            | Self::Untrusted { .. } => ErrorKind::Refused,
+            Self::NoGit(_)
+            | Self::Store(_)
+            | Self::Busy(_)
+            | Self::Git { .. }
+            | Self::Silent { .. }
+            | Self::TooMuch { .. }
+            | Self::Io { .. } => ErrorKind::Failed,
+        }
+    }
+
     /// What a person can do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -87,6 +106,12 @@ impl WorktreeError {
             Self::Store(error) => error.hint(),
             _ => None,
         }
+    }
+}
+
+impl From<WorktreeError> for Error {
+    fn from(error: WorktreeError) -> Self {
+        Self { kind: error.kind(), message: error.to_string(), hint: error.hint() }
     }
 }
 

@@ -17,7 +17,6 @@ use ring::digest::{Context, SHA256};
 
 use super::config::{Config, is_relative};
 use super::git::{config, git, hooks_folder};
-use super::view::TreesError;
 use super::{Made, WorktreeError, make_empty, plan, remove_unfilled};
 use crate::keep::marks::Marks;
 
@@ -85,13 +84,13 @@ pub fn consent(
     (repository, branch, base): (&Path, &str, Option<&str>),
     now: Timestamp,
     agree: impl FnOnce(&Programs) -> bool,
-) -> Result<(), TreesError> {
+) -> Result<(), WorktreeError> {
     let Some(programs) = programs(repository, branch, base)? else { return Ok(()) };
     if marks.is_agreed(&programs.digest)? {
         return Ok(());
     }
     if !agree(&programs) {
-        return Err(WorktreeError::Untrusted { path: repository.to_owned(), programs: programs.named }.into());
+        return Err(WorktreeError::Untrusted { path: repository.to_owned(), programs: programs.named });
     }
     Ok(marks.agree(&programs.digest, now)?)
 }

@@ -8,17 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{CleanOptions, Cleaning, Made, Worktree, WorktreeError, clean, linked, list};
-use crate::keep::store::StoreError;
 use crate::{Fleet, Locks, Query, Wanted};
-
-/// Why nothing can be reported about the worktrees.
-#[derive(Debug, thiserror::Error)]
-pub enum TreesError {
-    #[error(transparent)]
-    Worktree(#[from] WorktreeError),
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
 
 /// What `worktree list --json` prints and `GET /v1/worktrees` answers.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -88,12 +78,17 @@ pub enum WorktreeSelection {
 
 impl Fleet {
     /// Returns the worktrees of a repository, and who is in them.
-    pub fn worktrees(&self, repository: &Path, locks: &Locks, now: Timestamp) -> Result<Trees, TreesError> {
+    pub fn worktrees(
+        &self,
+        repository: &Path,
+        locks: &Locks,
+        now: Timestamp,
+    ) -> Result<Trees, WorktreeError> {
         let trees = list(repository)?;
         let survey = self.survey(&Query::new(Wanted::Live));
         let held = |tree: Worktree| {
             let holders = locks.holders(&survey, Path::new(&tree.path), now)?;
-            Ok::<_, TreesError>(HeldTree { tree, holders })
+            Ok::<_, WorktreeError>(HeldTree { tree, holders })
         };
         let worktrees = trees.into_iter().map(held).collect::<Result<_, _>>()?;
         Ok(Trees { worktrees, sources: survey.sources })
@@ -107,7 +102,7 @@ impl Fleet {
         options: CleanOptions,
         locks: &Locks,
         now: Timestamp,
-    ) -> Result<Cleaned, TreesError> {
+    ) -> Result<Cleaned, WorktreeError> {
         let paths = match which {
             WorktreeSelection::All => linked(repository)?,
             WorktreeSelection::These(paths) => paths,
@@ -125,7 +120,7 @@ impl Fleet {
                         error: error.to_string(),
                     });
                 }
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(error),
             }
         }
         Ok(Cleaned { dry_run: options.dry_run, worktrees, failed, sources: survey.sources })

@@ -161,6 +161,6 @@ fn processes_of_another_home_and_commands_are_neither_owners_nor_strays() {
 #[test]
 fn a_root_that_cannot_be_read_gives_no_verdict() {
     let stage = Stage::new(&Copilot);
-    assert_eq!(stage.all(Scripted::new()).sources[0].coverage, "not-installed");
+    assert_eq!(stage.all(Scripted::new()).sources[0].coverage.as_str(), "not-installed");
     unreadable_is_no_verdict(&stage, &stage.path().join(".copilot"));
 }

@@ -80,7 +80,7 @@ fn a_session_lives_by_its_process_even_without_a_file() {
     // The next start of the agent deleted it: it is gone, and the source has not failed.
     let survey = stage.all(Scripted::new());
     assert!(survey.sessions.is_empty());
-    assert_eq!(survey.sources[0].coverage, "complete");
+    assert_eq!(survey.sources[0].coverage.as_str(), "complete");
 }
 
 #[test]
@@ -164,6 +164,6 @@ fn an_older_document_is_a_session_too() {
 #[test]
 fn a_root_that_cannot_be_read_gives_no_verdict() {
     let stage = Stage::new(&Gemini);
-    assert_eq!(stage.all(Scripted::new()).sources[0].coverage, "not-installed");
+    assert_eq!(stage.all(Scripted::new()).sources[0].coverage.as_str(), "not-installed");
     unreadable_is_no_verdict(&stage, &stage.path().join(".gemini"));
 }

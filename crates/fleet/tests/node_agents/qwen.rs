@@ -155,6 +155,6 @@ fn a_sub_agent_at_work_is_carried_by_its_parent() {
 #[test]
 fn a_root_that_cannot_be_read_gives_no_verdict() {
     let stage = Stage::new(&Qwen);
-    assert_eq!(stage.all(Scripted::new()).sources[0].coverage, "not-installed");
+    assert_eq!(stage.all(Scripted::new()).sources[0].coverage.as_str(), "not-installed");
     unreadable_is_no_verdict(&stage, &stage.path().join(".qwen"));
 }

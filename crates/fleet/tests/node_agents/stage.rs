@@ -105,6 +105,6 @@ pub(crate) fn unreadable_is_no_verdict(stage: &Stage, folder: &Path) {
     std::os::unix::fs::symlink(folder, folder).unwrap();
     let survey = stage.all(Scripted::new());
     assert!(survey.sessions.is_empty());
-    assert_eq!(survey.sources[0].coverage, "failed");
+    assert_eq!(survey.sources[0].coverage.as_str(), "failed");
     assert_eq!(survey.sources[0].sessions, None);
 }

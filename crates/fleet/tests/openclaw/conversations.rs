@@ -105,7 +105,7 @@ fn heavy_messages_are_read_a_few_at_a_time() {
     scene.ledger().messages =
         HashMap::from([(keys[0].to_owned(), of(20_000)), (keys[1].to_owned(), vec![said(0, 400_000)])]);
     let survey = scene.survey();
-    assert_eq!(survey.sources[0].coverage, "complete", "{:?}", survey.sources);
+    assert_eq!(survey.sources[0].coverage.as_str(), "complete", "{:?}", survey.sources);
     let heavy = session(&survey, keys[0]).unwrap();
     assert_eq!(heavy.last_message.as_deref(), Some("message 29"));
     assert_eq!(heavy.tokens.as_ref().and_then(|tokens| tokens.output), Some(60));

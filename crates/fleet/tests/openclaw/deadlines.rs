@@ -93,7 +93,7 @@ fn who_was_given_up_is_not_asked_on_for_nobody() {
         other => Ledger::default().answer(other),
     });
     let survey = fleet(vec![root(&gateway)], Duration::from_millis(100)).survey(&everything());
-    assert_eq!(survey.sources[0].coverage, "timed-out");
+    assert_eq!(survey.sources[0].coverage.as_str(), "timed-out");
     until(BOUND, "the connection is let go", || (gateway.standing() == 0).then_some(()));
     assert!(asked.load(Ordering::Relaxed) < 50, "{asked:?} pages of a hundred");
 }

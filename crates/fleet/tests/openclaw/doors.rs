@@ -24,7 +24,7 @@ fn a_machine_without_openclaw_is_asked_nothing() {
     let home = tempfile::tempdir().unwrap();
     let environ = [("HOME", home.path().to_str().unwrap())].into_iter().collect();
     let survey = fleet(vec![OpenClaw.root(&environ).unwrap()], PATIENT).survey(&everything());
-    assert_eq!(survey.sources[0].coverage, "not-installed");
+    assert_eq!(survey.sources[0].coverage.as_str(), "not-installed");
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn a_stranger_tells_who_it_is_and_then_what_to_do() {
     assert!(refused.contains("`openclaw devices approve req-7`"), "{refused}");
     assert!(!refused.contains("s3cret-of-the-test") && !refused.contains("0707"), "{refused}");
     approved.store(1, Ordering::Relaxed);
-    assert_eq!(told(known).coverage, "complete");
+    assert_eq!(told(known).coverage.as_str(), "complete");
     let seen = seen.lock().unwrap();
     assert!(seen.iter().all(|params| params["scopes"] == json!(["operator.read"])), "no more than it needs");
     assert_eq!(seen.last().unwrap()["device"]["nonce"], "n-1");
@@ -96,7 +96,7 @@ fn without_the_cron_jobs_no_automation_is_called_stopped() {
         other => ledger.answer(other),
     });
     let survey = fleet(vec![root(&gateway)], PATIENT).survey(&everything());
-    assert_eq!(survey.sources[0].coverage, "partial");
+    assert_eq!(survey.sources[0].coverage.as_str(), "partial");
     assert!(survey.sources[0].warnings[0].contains("cron.list: no (FORBIDDEN)"));
     assert_eq!(session(&survey, "agent:main:cron:j").unwrap().status, Status::Unknown);
     let other = session(&survey, "agent:main:x").unwrap();
@@ -122,7 +122,7 @@ fn a_list_that_moves_while_it_is_read_is_no_whole_list() {
     };
     let absent = key("agent:main:elsewhere");
     let survey = fleet(vec![root.clone()], PATIENT).survey(&everything());
-    assert_eq!(survey.sources[0].coverage, "partial");
+    assert_eq!(survey.sources[0].coverage.as_str(), "partial");
     assert_eq!(survey.prove_ended(&absent), None);
 }
 
@@ -284,5 +284,5 @@ fn a_local_gateway_with_tls_is_trusted_by_its_own_certificate() {
     .unwrap();
     let environ = [("HOME", home.path().to_str().unwrap())].into_iter().collect();
     let survey = fleet(vec![OpenClaw.root(&environ).unwrap()], PATIENT).survey(&everything());
-    assert_eq!(survey.sources[0].coverage, "complete", "{:?}", survey.sources[0]);
+    assert_eq!(survey.sources[0].coverage.as_str(), "complete", "{:?}", survey.sources[0]);
 }

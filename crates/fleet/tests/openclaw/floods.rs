@@ -109,7 +109,7 @@ fn cron_jobs_without_an_end_are_no_reason_to_call_anybody_ended() {
         other => ledger.answer(other),
     });
     let survey = fleet(vec![root(&gateway)], PATIENT).survey(&everything());
-    assert_eq!(survey.sources[0].coverage, "partial", "{:?}", survey.sources[0]);
+    assert_eq!(survey.sources[0].coverage.as_str(), "partial", "{:?}", survey.sources[0]);
     assert!(survey.sources[0].warnings[0].contains("the cron jobs: the list has no end in sight"));
 }
 
@@ -131,7 +131,7 @@ fn a_conversation_without_an_end_has_a_last_message_and_no_totals() {
     let before = peak();
     for gateway in [&small, &large] {
         let survey = fleet(vec![root(gateway)], PATIENT).survey(&everything());
-        assert_eq!(survey.sources[0].coverage, "complete", "{:?}", survey.sources[0]);
+        assert_eq!(survey.sources[0].coverage.as_str(), "complete", "{:?}", survey.sources[0]);
         assert!(
             survey.sources[0].warnings[0].contains("too long to be read whole"),
             "{:?}",

@@ -13,7 +13,7 @@ use super::{PATIENT, Scene, active, everything, fleet, root};
 
 fn check(survey: &Survey, ledger: &Ledger, now: u64) {
     let own = ledger.at_work();
-    assert_eq!(survey.sources[0].coverage, "complete");
+    assert_eq!(survey.sources[0].coverage.as_str(), "complete");
     assert_eq!(active(survey), own.len(), "minute {now}: {own:?}");
     assert_eq!(survey.sessions.len(), ledger.rows.len(), "minute {now}");
     let ids: BTreeSet<&str> = survey.sessions.iter().map(|one| one.session.id.as_str()).collect();
@@ -85,7 +85,7 @@ fn a_gateway_that_fails_every_third_time_is_never_wrong() {
     let (mut failed, mut heard) = (0, 0);
     live_through(&ledger, &fleet, 31, |survey, ledger, now| {
         proves_no_end(survey, ledger, &address);
-        if survey.sources[0].coverage == "failed" {
+        if survey.sources[0].coverage.as_str() == "failed" {
             assert!(survey.sessions.is_empty(), "no verdict about anybody");
             failed += 1;
         } else {

@@ -84,7 +84,7 @@ fn bad_manners_at_any_step_cost_bounded_time_and_only_their_own_source() {
         let survey = fleet_of(roots).survey(&everything());
         assert!(began.elapsed() < BOUND, "{at}: {:?}", began.elapsed());
         let (own, others) = survey.sources.split_last().unwrap();
-        assert_eq!(own.coverage, "complete", "{at}: {own:?}");
+        assert_eq!(own.coverage.as_str(), "complete", "{at}: {own:?}");
         assert_eq!(survey.sessions.len(), 2, "{at}: only the good one gives verdicts");
         for (source, (act, _)) in others.iter().zip(bad.iter().chain(&worse)) {
             let act = format!("{act:?}").chars().take(60).collect::<String>();

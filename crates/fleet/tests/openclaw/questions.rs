@@ -40,7 +40,7 @@ fn asked(wanted: Wanted, knows_active_only: bool) -> (Vec<Value>, Survey, String
     let root = root(&gateway);
     let place = root.path.to_str().unwrap().to_owned();
     let survey = fleet(vec![root], PATIENT).survey(&Query::new(wanted));
-    assert_eq!(survey.sources[0].coverage, "complete", "{:?}", survey.sources);
+    assert_eq!(survey.sources[0].coverage.as_str(), "complete", "{:?}", survey.sources);
     let asked = log.lock().unwrap().clone();
     (asked, survey, place)
 }
@@ -99,7 +99,7 @@ fn without_the_jobs_nobody_is_left_out_and_nothing_is_missing_where_there_are_no
         fleet(vec![root(&gateway)], PATIENT).survey(&Query::new(Wanted::Live))
     };
     let survey = live(ledger());
-    assert_eq!(survey.sources[0].coverage, "partial");
+    assert_eq!(survey.sources[0].coverage.as_str(), "partial");
     assert_eq!(ids(&survey), ["agent:main:busy", "agent:main:cron:nightly", "agent:main:cron:weekly"]);
     let mut plain = ledger();
     plain.rows.retain(|row| row["createdVia"] != "cron");

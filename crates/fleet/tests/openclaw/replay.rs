@@ -98,7 +98,7 @@ fn play(name: &str, case: &Value, problems: &mut Vec<String>) {
                     let ids: Vec<&str> = survey.sessions.iter().map(|one| one.session.id.as_str()).collect();
                     problems.push(format!("{place}: others too: {ids:?}"));
                 }
-                if survey.sources[0].coverage != "complete" {
+                if survey.sources[0].coverage.as_str() != "complete" {
                     problems.push(format!("{place}: {:?}", survey.sources[0]));
                 }
             }
@@ -143,7 +143,7 @@ fn the_recorded_list_is_the_same_in_pages_of_any_size() {
         let survey = fleet(vec![root(&scene.gateway)], PATIENT).survey(&question);
         // A list with more pages than are read is not complete.
         let whole = page > 1;
-        assert_eq!(survey.sources[0].coverage, if whole { "complete" } else { "partial" }, "{page}");
+        assert_eq!(survey.sources[0].coverage.as_str(), if whole { "complete" } else { "partial" }, "{page}");
         let count = expected["cases"]["paging"]["sessions"].as_array().unwrap().len();
         assert_eq!(survey.sessions.len(), if whole { count } else { 100 });
         assert_eq!(super::active(&survey), 0);

@@ -136,7 +136,7 @@ impl Home {
         let one = |wanted: Wanted| {
             let survey = self.fleet(table(processes)).survey(&whole(wanted));
             assert!(
-                survey.sources.iter().all(|source| source.coverage == "complete"),
+                survey.sources.iter().all(|source| source.coverage.as_str() == "complete"),
                 "{:?}",
                 survey.sources
             );

@@ -208,7 +208,7 @@ fn a_turn_that_a_server_may_run_is_unknown_until_the_server_is_asked() {
     let busy = serve(&[("/session/status", r#"{"ses_1":{"type":"busy"}}"#), ("/permission", "[]")]);
     let seen = home.seen(&[server(50).listens(busy.address)], "ses_1");
     assert_eq!((seen.status, seen.pid), (Status::Running, Some(9)));
-    assert_eq!(seen.processes[0].role, "server");
+    assert_eq!(seen.processes[0].role.as_str(), "server");
     assert!(busy.asked.lock().unwrap().iter().any(|asked| asked == "/session/status?directory=%2Fw"));
 
     let free = serve(&[("/session/status", "{}")]);
@@ -361,7 +361,7 @@ fn a_database_that_is_busy_or_broken_has_failed_and_nobody_is_called_stopped() {
     assert_eq!((foreign.sources[0].coverage.as_str(), foreign.sources[0].sessions), ("failed", None));
 
     std::fs::write(home.data().join("opencode.db"), vec![7; 20_000]).unwrap();
-    assert_eq!(home.survey(&[]).sources[0].coverage, "failed");
+    assert_eq!(home.survey(&[]).sources[0].coverage.as_str(), "failed");
 }
 
 #[test]
@@ -417,9 +417,9 @@ fn old_session(home: &Home, id: &str) {
 fn a_home_without_opencode_is_not_installed_and_an_empty_database_has_no_sessions() {
     let home = Home::new();
     home.writer.execute_batch("DROP TABLE part; DROP TABLE message; DROP TABLE session").unwrap();
-    assert_eq!(home.survey(&[]).sources[0].coverage, "complete");
+    assert_eq!(home.survey(&[]).sources[0].coverage.as_str(), "complete");
     std::fs::remove_dir_all(home.data()).unwrap();
-    assert_eq!(home.survey(&[]).sources[0].coverage, "not-installed");
+    assert_eq!(home.survey(&[]).sources[0].coverage.as_str(), "not-installed");
 }
 
 #[test]

@@ -58,7 +58,11 @@ fn the_two_agents_share_a_store_and_no_session_appears_twice() {
     let expected =
         [("pi", A), ("pi", "continued"), ("pi", "node-by-header"), ("pi-rust", B), ("pi-rust", "by-header")];
     assert_eq!(rows, expected);
-    assert!(survey.sources.iter().all(|source| source.coverage == "complete"), "{:?}", survey.sources);
+    assert!(
+        survey.sources.iter().all(|source| source.coverage.as_str() == "complete"),
+        "{:?}",
+        survey.sources
+    );
     assert_eq!(session(&survey, B).model.as_deref(), Some("p/m"), "from the header, before any reply");
 
     fs::write(home.store().join("--w--/2026-02-22T16-29-54.096Z_cccccccc.sqlite"), "x").unwrap();
@@ -181,7 +185,7 @@ fn what_cannot_be_read_gives_no_verdict() {
     let root = Pi.root(&environ).unwrap();
     let source = Source { adapter: &Pi, root, timeout: Duration::from_secs(20) };
     let survey = Fleet::new(vec![source], Arc::new(Scripted::new())).survey(&Query::new(Wanted::Live));
-    assert_eq!(survey.sources[0].coverage, "not-installed");
+    assert_eq!(survey.sources[0].coverage.as_str(), "not-installed");
 }
 
 #[test]

@@ -36,7 +36,7 @@ fn report(root: &str, coverage: &Coverage) -> SourceReport {
     SourceReport {
         adapter: "a".into(),
         root: root.into(),
-        coverage: coverage.as_str().into(),
+        coverage: coverage.kind(),
         error: coverage.error(),
         warnings: vec![],
         sessions: None,

@@ -50,24 +50,6 @@ pub struct FirstWords<'a> {
     pub stderr: &'a str,
 }
 
-/// Why an adapter makes no plan for an intent. Nothing was started.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
-    pub reason: String,
-    pub hint: Option<String>,
-}
-
-impl Refusal {
-    pub fn new(reason: impl Into<String>) -> Self {
-        Self { reason: reason.into(), hint: None }
-    }
-
-    #[must_use]
-    pub fn hint(self, hint: impl Into<String>) -> Self {
-        Self { hint: Some(hint.into()), ..self }
-    }
-}
-
 /// The clean way to end a session, which is tried before a harder one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StopWay {

@@ -2,6 +2,7 @@
 
 pub mod transcript;
 
+use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 
@@ -232,6 +233,46 @@ pub struct Found {
     pub evidence: Vec<Evidence>,
 }
 
+/// The role of a process in a session. Stops depend on it: a wrapper is never taken for the agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProcessRole {
+    /// It runs the session.
+    Agent,
+    /// It started the agent and waits for it.
+    Wrapper,
+    /// It runs the session, and may run others.
+    Server,
+    /// A process of the session started it.
+    Tool,
+    /// It belongs to agentctl and waits for the agent of a launch.
+    Runner,
+    /// It still runs although its session is over.
+    Orphan,
+}
+
+impl ProcessRole {
+    pub const ALL: [Self; 6] =
+        [Self::Agent, Self::Wrapper, Self::Server, Self::Tool, Self::Runner, Self::Orphan];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Agent => "agent",
+            Self::Wrapper => "wrapper",
+            Self::Server => "server",
+            Self::Tool => "tool",
+            Self::Runner => "runner",
+            Self::Orphan => "orphan",
+        }
+    }
+}
+
+impl fmt::Display for ProcessRole {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.as_str())
+    }
+}
+
 /// A process of a session, as users see it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -241,7 +282,8 @@ pub struct ProcessEntry {
     /// When it started.
     pub started_at: Option<Timestamp>,
     /// What it is for the session: agent, wrapper, tool, ...
-    pub role: String,
+    #[schemars(with = "String")]
+    pub role: ProcessRole,
     /// The name of its program.
     pub command: String,
 }
@@ -355,5 +397,19 @@ impl Session {
 
     pub fn is_subagent(&self) -> bool {
         self.relation == Some(Relation::Subagent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_role_is_the_same_word_on_the_wire_and_on_the_screen() {
+        for role in ProcessRole::ALL {
+            let wire = serde_json::to_value(role).unwrap();
+            assert_eq!(wire, role.as_str());
+            assert_eq!(serde_json::from_value::<ProcessRole>(wire).unwrap(), role);
+        }
     }
 }

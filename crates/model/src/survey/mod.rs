@@ -3,6 +3,7 @@
 pub(crate) mod twins;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 
 use jiff::Timestamp;
@@ -12,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::claim::{LiveReport, Stray, Tie};
 use crate::evidence::Evidence;
 use crate::process::{PidNamespace, ProcessRef};
-use crate::session::{Found, Session, SessionKey};
+use crate::session::{Found, ProcessRole, Session, SessionKey};
 use crate::status::{RemoteState, Rule, Status};
 
 /// How completely a source was read.
@@ -30,20 +31,52 @@ pub enum Coverage {
     NotInstalled,
 }
 
-impl Coverage {
-    pub fn as_str(&self) -> &'static str {
+/// The same as users see it, without the reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CoverageKind {
+    Complete,
+    Partial,
+    TimedOut,
+    Failed,
+    NotInstalled,
+}
+
+impl CoverageKind {
+    pub const ALL: [Self; 5] =
+        [Self::Complete, Self::Partial, Self::TimedOut, Self::Failed, Self::NotInstalled];
+
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Complete => "complete",
             Self::Partial => "partial",
-            Self::TimedOut { .. } => "timed-out",
-            Self::Failed { .. } => "failed",
+            Self::TimedOut => "timed-out",
+            Self::Failed => "failed",
             Self::NotInstalled => "not-installed",
         }
     }
 
     /// Whether a session that this source does not mention does not exist.
-    pub fn proves_absence(&self) -> bool {
+    pub fn proves_absence(self) -> bool {
         matches!(self, Self::Complete | Self::NotInstalled)
+    }
+}
+
+impl fmt::Display for CoverageKind {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.as_str())
+    }
+}
+
+impl Coverage {
+    pub fn kind(&self) -> CoverageKind {
+        match self {
+            Self::Complete => CoverageKind::Complete,
+            Self::Partial => CoverageKind::Partial,
+            Self::TimedOut { .. } => CoverageKind::TimedOut,
+            Self::Failed { .. } => CoverageKind::Failed,
+            Self::NotInstalled => CoverageKind::NotInstalled,
+        }
     }
 
     pub fn error(&self) -> Option<String> {
@@ -143,8 +176,8 @@ pub struct SourceReport {
     /// The folder or address that was asked.
     pub root: String,
     /// How much of it was heard.
-    #[schemars(extend("enum" = ["complete", "partial", "timed-out", "failed", "not-installed"]))]
-    pub coverage: String,
+    #[schemars(with = "String", extend("enum" = ["complete", "partial", "timed-out", "failed", "not-installed"]))]
+    pub coverage: CoverageKind,
     /// Why it could not be heard.
     pub error: Option<String>,
     /// What was left out, and why.
@@ -157,12 +190,12 @@ pub struct SourceReport {
 
 impl SourceReport {
     pub fn proves_absence(&self) -> bool {
-        matches!(self.coverage.as_str(), "complete" | "not-installed")
+        self.coverage.proves_absence()
     }
 
     /// Whether the source returned nothing at all.
     pub fn failed(&self) -> bool {
-        matches!(self.coverage.as_str(), "failed" | "timed-out")
+        matches!(self.coverage, CoverageKind::Failed | CoverageKind::TimedOut)
     }
 
     /// Whether something is missing, which the user should know.
@@ -191,7 +224,7 @@ pub struct Surveyed {
 pub struct OwnerProcess {
     pub process: ProcessRef,
     /// As in [`crate::Claim::role`].
-    pub role: &'static str,
+    pub role: ProcessRole,
     pub tie: Tie,
 }
 
@@ -259,7 +292,7 @@ mod tests {
         SourceReport {
             adapter: "a".into(),
             root: "/r".into(),
-            coverage: coverage.as_str().into(),
+            coverage: coverage.kind(),
             error: coverage.error(),
             warnings: vec![],
             sessions: None,
@@ -285,6 +318,15 @@ mod tests {
             let survey = Survey { sources: vec![report(&seen)], ..Survey::default() };
             let proof = survey.prove_ended(&key("x"));
             prop_assert_eq!(proof.is_some(), matches!(seen, Coverage::Complete | Coverage::NotInstalled));
+        }
+    }
+
+    #[test]
+    fn coverage_is_the_same_word_on_the_wire_and_on_the_screen() {
+        for kind in CoverageKind::ALL {
+            let wire = serde_json::to_value(kind).unwrap();
+            assert_eq!(wire, kind.as_str());
+            assert_eq!(serde_json::from_value::<CoverageKind>(wire).unwrap(), kind);
         }
     }
 

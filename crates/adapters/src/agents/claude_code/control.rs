@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use agentctl_model::{
-    Conversation, FirstWords, IdSource, Intent, Permission, Process, Refusal, Session, SpawnPlan, Stdin,
+    Conversation, Error, FirstWords, IdSource, Intent, Permission, Process, Session, SpawnPlan, Stdin,
     StopWay,
 };
 use serde_json::Value;
@@ -16,7 +16,7 @@ use crate::control::{Control, flag_with, interrupt_without_a_terminal, with_prom
 const PROGRAM: &str = "claude";
 
 impl Control for ClaudeCode {
-    fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Refusal> {
+    fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Error> {
         let mut args: Vec<String> =
             ["-p", "--output-format", "stream-json", "--verbose"].map(str::to_owned).into();
         let mut option = |flag: &str, value: &str| args.extend(flag_with(flag, value));

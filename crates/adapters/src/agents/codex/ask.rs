@@ -7,8 +7,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use agentctl_model::{
-    Claim, Evidence, Joined, KernelView, LiveReport, Pending, PendingKind, Process, ProcessRef, Turn,
-    TurnState, Witness,
+    Claim, Evidence, Joined, KernelView, LiveReport, Pending, PendingKind, Process, ProcessRef, ProcessRole,
+    Turn, TurnState, Witness,
 };
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -26,7 +26,7 @@ pub(super) fn ask_servers(
     ours: impl Fn(&Process) -> bool,
 ) {
     let mut by_server: BTreeMap<ProcessRef, Vec<&mut Claim>> = BTreeMap::new();
-    for claim in joined.claims.iter_mut().filter(|claim| claim.role == "server") {
+    for claim in joined.claims.iter_mut().filter(|claim| claim.role == ProcessRole::Server) {
         by_server.entry(claim.owner.process).or_default().push(claim);
     }
     for (server, claims) in by_server {

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use agentctl_model::{
-    CleanSignal, Conversation, FirstWords, IdSource, Intent, KernelView, Permission, Process, Refusal,
-    Session, SpawnPlan, StopWay,
+    CleanSignal, Conversation, Error, FirstWords, IdSource, Intent, KernelView, Permission, Process, Session,
+    SpawnPlan, StopWay,
 };
 use serde_json::Value;
 
@@ -14,7 +14,6 @@ use super::steer::Steered;
 use super::storage::{RolloutFile, is_uuid};
 use super::{Codex, locks};
 use crate::control::{Answer, Control, no_way_in, with_prompt_on_stdin};
-use crate::gateway::ServerError;
 use crate::{Adapter, Root};
 
 const PROGRAM: &str = "codex";
@@ -27,7 +26,7 @@ const MOST_WORDS: usize = 1_048_576;
 const LONGEST_ARGUMENT: usize = 128 * 1024 - 1;
 
 impl Control for Codex {
-    fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Refusal> {
+    fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Error> {
         fits(&intent.words)?;
         let (mut args, stored, id) = match &intent.conversation {
             Conversation::New => (vec!["exec"], None, IdSource::FirstWords),
@@ -61,12 +60,12 @@ impl Control for Codex {
                  this has {}",
                 long.len()
             );
-            return Err(Refusal::new(reason).hint("put them into AGENTS.md or into the prompt"));
+            return Err(Error::refused(reason).hint("put them into AGENTS.md or into the prompt"));
         }
         if let Some(id) = stored {
             // A name that matches no thread would silently begin a new one.
             if !is_uuid(id) {
-                return Err(Refusal::new(format!("{id} is no id of a Codex thread")));
+                return Err(Error::refused(format!("{id} is no id of a Codex thread")));
             }
             args.push(id.clone());
         }
@@ -120,17 +119,11 @@ impl Control for Codex {
         ]
     }
 
-    fn interrupt(&self, root: &Root, kernel: &KernelView, session: &Session) -> Result<(), ServerError> {
+    fn interrupt(&self, root: &Root, kernel: &KernelView, session: &Session) -> Result<(), Error> {
         self.reach(root, kernel, session, "be interrupted")?.interrupt()
     }
 
-    fn send(
-        &self,
-        root: &Root,
-        kernel: &KernelView,
-        session: &Session,
-        words: &str,
-    ) -> Result<(), ServerError> {
+    fn send(&self, root: &Root, kernel: &KernelView, session: &Session, words: &str) -> Result<(), Error> {
         fits(words)?;
         self.reach(root, kernel, session, "be spoken to")?.send(words)
     }
@@ -141,18 +134,18 @@ impl Control for Codex {
         kernel: &KernelView,
         session: &Session,
         answer: &Answer,
-    ) -> Result<(), ServerError> {
+    ) -> Result<(), Error> {
         self.reach(root, kernel, session, "be answered")?.answer(answer)
     }
 
-    fn can_resume(&self, place: &Path) -> Result<(), Refusal> {
+    fn can_resume(&self, place: &Path) -> Result<(), Error> {
         if let Some(id) = locks::thread_of(place) {
-            return Err(Refusal::new(format!(
+            return Err(Error::refused(format!(
                 "{id} was opened and never used: there is nothing to go on with"
             )));
         }
         match RolloutFile::at(place.to_owned()) {
-            Some(rollout) if rollout.archived => Err(Refusal::new(format!("{} is archived", rollout.id))
+            Some(rollout) if rollout.archived => Err(Error::refused(format!("{} is archived", rollout.id))
                 .hint(format!("`codex unarchive {}` brings it back", rollout.id))),
             _ => Ok(()),
         }
@@ -167,7 +160,7 @@ impl Codex {
         kernel: &KernelView,
         session: &'s Session,
         what: &str,
-    ) -> Result<Steered<'s>, ServerError> {
+    ) -> Result<Steered<'s>, Error> {
         let carries = |process: &&Process| {
             role(&process.head) == Role::Server
                 && self.is_ours(root, kernel, process)
@@ -179,11 +172,13 @@ impl Codex {
     }
 }
 
-fn fits(words: &str) -> Result<(), Refusal> {
+fn fits(words: &str) -> Result<(), Error> {
     let count = words.chars().count();
     if count > MOST_WORDS {
         let reason = format!("codex takes {MOST_WORDS} characters at once: this has {count}");
-        return Err(Refusal::new(reason).hint("put the text into a file and name the file in a short prompt"));
+        return Err(
+            Error::refused(reason).hint("put the text into a file and name the file in a short prompt")
+        );
     }
     Ok(())
 }

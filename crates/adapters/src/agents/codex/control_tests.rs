@@ -56,11 +56,11 @@ fn intent(words: String, conversation: Conversation) -> Intent {
 fn what_the_agent_cannot_take_is_refused_before_anything_starts() {
     let plan = |words: String| Codex.plan(&intent(words, Conversation::New));
     assert!(plan("日".repeat(MOST_WORDS)).is_ok(), "characters count, not bytes");
-    assert!(plan("x".repeat(MOST_WORDS + 1)).unwrap_err().reason.contains("1048577"));
+    assert!(plan("x".repeat(MOST_WORDS + 1)).unwrap_err().message.contains("1048577"));
     let long = Intent { system_prompt: Some("y".repeat(200_000)), ..intent("x".into(), Conversation::New) };
     assert!(Codex.plan(&long).is_err());
     let name = Conversation::Stored { id: "my thread".into(), place: "/p".into() };
-    assert!(Codex.plan(&intent("x".into(), name)).unwrap_err().reason.contains("my thread"));
+    assert!(Codex.plan(&intent("x".into(), name)).unwrap_err().message.contains("my thread"));
 }
 
 #[test]

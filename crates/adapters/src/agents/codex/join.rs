@@ -10,7 +10,8 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use agentctl_model::{
-    Claim, Found, Harvest, Joined, KernelView, OpenFile, Process, ProcessRef, Relation, Stray, Tie,
+    Claim, Found, Harvest, Joined, KernelView, OpenFile, Process, ProcessRef, ProcessRole, Relation, Stray,
+    Tie,
 };
 
 use super::locks;
@@ -167,7 +168,7 @@ fn describe(claim: &mut Claim, process: &Process, known: Option<&Found>) {
         .and_then(|found| found.facts.parent.as_ref())
         .is_some_and(|parent| parent.relation == Relation::Subagent);
     claim.owner.headless = role == Role::Run && !is_subagent;
-    claim.role = if role == Role::Server { "server" } else { "agent" };
+    claim.role = if role == Role::Server { ProcessRole::Server } else { ProcessRole::Agent };
     // A server, and a terminal that switches threads, are older than their ownership of this thread: a turn
     // that was left open before they took the lock is not theirs.
     let taken_at = claim.found.as_ref().and_then(|note| note.stamp).and_then(|stamp| stamp.modified);

@@ -7,13 +7,12 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use agentctl_model::Refusal;
+use agentctl_model::Error;
 use agentctl_model::text::{clean_cut, one_line};
 use serde_json::{Value, json};
 
 use super::server::Server;
 use crate::Answer;
-use crate::gateway::ServerError;
 
 /// Long enough for a machine under load; it covers the whole exchange, not one answer.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -33,15 +32,15 @@ enum State {
 }
 
 impl<'t> Steered<'t> {
-    pub(super) fn reach(socket: &Path, thread: &'t str) -> Result<Self, ServerError> {
+    pub(super) fn reach(socket: &Path, thread: &'t str) -> Result<Self, Error> {
         let server = Server::connect(socket, TIMEOUT).map_err(|error| {
-            ServerError::Unheard(format!("the app-server at {} did not answer: {error}", socket.display()))
+            Error::no_answer(format!("the app-server at {} did not answer: {error}", socket.display()))
         })?;
         Ok(Self { server, thread })
     }
 
     /// A running turn takes up the message; an idle thread begins a new turn with it.
-    pub(super) fn send(&mut self, words: &str) -> Result<(), ServerError> {
+    pub(super) fn send(&mut self, words: &str) -> Result<(), Error> {
         let input = json!([{"type": "text", "text": words}]);
         if let State::Active { .. } = self.state()?
             && let Some(turn) = self.open_turn()?
@@ -57,7 +56,7 @@ impl<'t> Steered<'t> {
     }
 
     /// Interrupts the turn and ends the commands that it left running.
-    pub(super) fn interrupt(&mut self) -> Result<(), ServerError> {
+    pub(super) fn interrupt(&mut self) -> Result<(), Error> {
         self.break_off()?;
         // Servers that do not know this request end their commands by themselves.
         let clean = json!({"threadId": self.thread});
@@ -65,7 +64,7 @@ impl<'t> Steered<'t> {
         Ok(())
     }
 
-    fn break_off(&mut self) -> Result<(), ServerError> {
+    fn break_off(&mut self) -> Result<(), Error> {
         let mut refused = String::new();
         for _ in 0..TRIES {
             // The server never answers a request about a turn that is over, so only an open turn is
@@ -82,9 +81,9 @@ impl<'t> Steered<'t> {
     }
 
     /// Answers the thread's first pending request.
-    pub(super) fn answer(&mut self, answer: &Answer) -> Result<(), ServerError> {
+    pub(super) fn answer(&mut self, answer: &Answer) -> Result<(), Error> {
         if !matches!(self.state()?, State::Active { waits: true }) {
-            return Err(Refusal::new(format!("{} waits for nothing", self.thread)).into());
+            return Err(Error::refused(format!("{} waits for nothing", self.thread)));
         }
         let join = json!({"threadId": self.thread, "excludeTurns": true});
         self.call("thread/resume", &join)?.map_err(|words| said("thread/resume", &words))?;
@@ -101,7 +100,7 @@ impl<'t> Steered<'t> {
         Ok(())
     }
 
-    fn state(&mut self) -> Result<State, ServerError> {
+    fn state(&mut self) -> Result<State, Error> {
         let question = json!({"threadId": self.thread, "includeTurns": false});
         let read = self.call("thread/read", &question)?.map_err(|words| said("thread/read", &words))?;
         let status = &read["thread"]["status"];
@@ -111,11 +110,11 @@ impl<'t> Steered<'t> {
                 Ok(State::Active { waits: flags.is_some_and(|flags| !flags.is_empty()) })
             }
             Some("idle" | "systemError") => Ok(State::Idle),
-            _ => Err(Refusal::new(format!("the app-server has let go of {}", self.thread)).into()),
+            _ => Err(Error::refused(format!("the app-server has let go of {}", self.thread))),
         }
     }
 
-    fn open_turn(&mut self) -> Result<Option<String>, ServerError> {
+    fn open_turn(&mut self) -> Result<Option<String>, Error> {
         let question = json!({"threadId": self.thread, "limit": 1});
         let turns = self.call("thread/turns/list", &question)?;
         let turns = turns.map_err(|words| said("thread/turns/list", &words))?;
@@ -124,7 +123,7 @@ impl<'t> Steered<'t> {
     }
 
     /// The result of a request, or the server's own error message.
-    fn call(&mut self, method: &str, params: &Value) -> Result<Result<Value, String>, ServerError> {
+    fn call(&mut self, method: &str, params: &Value) -> Result<Result<Value, String>, Error> {
         let answer = self.server.call(method, params).map_err(|error| self.silent(&error))?;
         let mut answer: Value = serde_json::from_slice(&answer).unwrap_or_default();
         Ok(match answer["error"]["message"].as_str() {
@@ -133,7 +132,7 @@ impl<'t> Steered<'t> {
         })
     }
 
-    fn hear_until(&mut self, wanted: impl Fn(&Value) -> bool) -> Result<Value, ServerError> {
+    fn hear_until(&mut self, wanted: impl Fn(&Value) -> bool) -> Result<Value, Error> {
         loop {
             let message = self.server.hear().map_err(|error| silent(self.thread, &error))?;
             if wanted(&message) {
@@ -142,22 +141,22 @@ impl<'t> Steered<'t> {
         }
     }
 
-    fn silent(&self, error: &io::Error) -> ServerError {
+    fn silent(&self, error: &io::Error) -> Error {
         silent(self.thread, error)
     }
 }
 
-fn silent(thread: &str, error: &io::Error) -> ServerError {
-    ServerError::Unheard(format!("the app-server stopped talking about {thread}: {error}"))
+fn silent(thread: &str, error: &io::Error) -> Error {
+    Error::no_answer(format!("the app-server stopped talking about {thread}: {error}"))
 }
 
-fn said(method: &str, words: &str) -> ServerError {
+fn said(method: &str, words: &str) -> Error {
     let words = clean_cut(&one_line(words), Some(300));
-    Refusal::new(format!("the app-server refused {method}: {words}")).into()
+    Error::refused(format!("the app-server refused {method}: {words}"))
 }
 
 /// The reply to one of the server's requests. Pure.
-fn reply(request: &Value, answer: &Answer) -> Result<Value, Refusal> {
+fn reply(request: &Value, answer: &Answer) -> Result<Value, Error> {
     let params = &request["params"];
     let id = params["threadId"].as_str().unwrap_or("ID");
     match (request["method"].as_str().unwrap_or_default(), answer) {
@@ -186,14 +185,14 @@ fn reply(request: &Value, answer: &Answer) -> Result<Value, Refusal> {
             Ok(json!({"answers": pairs.collect::<serde_json::Map<_, _>>()}))
         }
         ("item/tool/requestUserInput", _) => {
-            Err(Refusal::new("it asks a question, which yes or no does not answer")
+            Err(Error::refused("it asks a question, which yes or no does not answer")
                 .hint(format!("`agentctl answer {id} TEXT` answers it")))
         }
         (method, Answer::Text(_)) if method.ends_with("requestApproval") => {
-            Err(Refusal::new("it waits for an approval")
+            Err(Error::refused("it waits for an approval")
                 .hint(format!("`agentctl approve {id}` or `agentctl deny {id}`")))
         }
-        (method, _) => Err(Refusal::new(format!(
+        (method, _) => Err(Error::refused(format!(
             "it waits for {}, which can only be answered where it runs",
             clean_cut(&one_line(method), Some(80))
         ))),

@@ -3,13 +3,15 @@ use std::sync::mpsc::{Receiver, channel};
 
 use tungstenite::Message;
 
+use agentctl_model::ErrorKind;
+
 use super::*;
 
 /// Expects a refusal by the server itself, as opposed to a missing answer.
-fn no<T>(said: Result<T, ServerError>) -> Refusal {
+fn no<T>(said: Result<T, Error>) -> Error {
     match said {
-        Err(ServerError::Refused(refusal)) => refusal,
-        Err(ServerError::Unheard(why)) => panic!("not heard: {why}"),
+        Err(error) if error.kind == ErrorKind::Refused => error,
+        Err(error) => panic!("not heard: {error}"),
         Ok(_) => panic!("it said yes"),
     }
 }
@@ -115,7 +117,7 @@ fn a_turn_that_ends_meanwhile_does_not_lose_the_words() {
         _ => vec![],
     });
     let refusal = no(server.reach().send("more"));
-    assert_eq!(refusal.reason, "the app-server refused turn/start: thread not found");
+    assert_eq!(refusal.message, "the app-server refused turn/start: thread not found");
 }
 
 #[test]
@@ -141,9 +143,13 @@ fn only_an_open_turn_is_interrupted() {
     let wanted = ["thread/read", "thread/turns/list", "turn/interrupt", "thread/backgroundTerminals/clean"];
     assert_eq!(methods(active), wanted);
     let nobody = Steered::reach(Path::new("/none/s"), "t").err();
-    assert!(matches!(nobody, Some(ServerError::Unheard(_))), "a server that is away is no refusal");
+    assert_eq!(
+        nobody.map(|error| error.kind),
+        Some(ErrorKind::NoAnswer),
+        "a server that is away is no refusal"
+    );
     let gone = Scripted::start(script("notLoaded"));
-    assert_eq!(no(gone.reach().interrupt()).reason, "the app-server has let go of t");
+    assert_eq!(no(gone.reach().interrupt()).message, "the app-server has let go of t");
 }
 
 #[test]
@@ -171,7 +177,7 @@ fn an_answer_counts_when_the_server_says_that_it_is_resolved() {
         Some("thread/read") => vec![status(message, "active", &[])],
         _ => vec![],
     });
-    assert_eq!(no(idle.reach().answer(&Answer::Deny)).reason, "t waits for nothing");
+    assert_eq!(no(idle.reach().answer(&Answer::Deny)).message, "t waits for nothing");
 }
 
 #[test]
@@ -198,5 +204,5 @@ fn each_request_gets_an_answer_of_its_own_form() {
         assert!(reply(request, &answer).unwrap_err().hint.is_some());
     }
     let other = request("mcpServer/elicitation/request", json!({}));
-    assert!(reply(&other, &Answer::Approve).unwrap_err().reason.contains("where it runs"));
+    assert!(reply(&other, &Answer::Approve).unwrap_err().message.contains("where it runs"));
 }

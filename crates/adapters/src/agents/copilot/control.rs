@@ -1,7 +1,7 @@
 //! How Copilot is started, resumed and stopped. Pure.
 
 use agentctl_model::{
-    CleanSignal, Conversation, FirstWords, Intent, Permission, Process, Refusal, Session, SpawnPlan, StopWay,
+    CleanSignal, Conversation, Error, FirstWords, Intent, Permission, Process, Session, SpawnPlan, StopWay,
 };
 
 use super::Copilot;
@@ -14,7 +14,7 @@ const NAME: &str = "Copilot";
 
 impl Control for Copilot {
     /// Without `-p` the agent reads the prompt from a stdin that is not a terminal.
-    fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Refusal> {
+    fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Error> {
         if intent.system_prompt.is_some() {
             return Err(no_system_prompt(NAME, "the AGENTS.md"));
         }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use agentctl_model::{
-    CleanSignal, Conversation, FirstWords, Intent, Permission, Process, Refusal, Session, SpawnPlan, StopWay,
+    CleanSignal, Conversation, Error, FirstWords, Intent, Permission, Process, Session, SpawnPlan, StopWay,
 };
 
 use super::{Gemini, no_file};
@@ -19,7 +19,7 @@ const STDIN_LIMIT: usize = 8 << 20;
 impl Control for Gemini {
     /// Without `-p` the agent reads the prompt from a stdin that is not a terminal. In a folder that it does
     /// not trust it exits with its own message; only the user can grant that trust.
-    fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Refusal> {
+    fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Error> {
         if intent.system_prompt.is_some() {
             return Err(no_system_prompt(NAME, "the GEMINI.md"));
         }
@@ -65,7 +65,7 @@ impl Control for Gemini {
         &["GEMINI_CLI"]
     }
 
-    fn can_resume(&self, place: &Path) -> Result<(), Refusal> {
+    fn can_resume(&self, place: &Path) -> Result<(), Error> {
         if place == no_file() { Err(nothing_stored(NAME)) } else { Ok(()) }
     }
 }

@@ -5,7 +5,9 @@
 use std::collections::HashSet;
 
 use agentctl_model::text::clean_cut;
-use agentctl_model::{Claim, Facts, Found, Harvest, Joined, KernelView, Process, Tie, Turn, TurnState};
+use agentctl_model::{
+    Claim, Facts, Found, Harvest, Joined, KernelView, Process, ProcessRole, Tie, Turn, TurnState,
+};
 
 use super::processes::{id_in_argv, is_headless, is_server, may_carry};
 use crate::join::node::{Invocation, claim_wrappers, named_claim, named_stray, unwrapped};
@@ -47,7 +49,7 @@ pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Proces
         let process = geminis.iter().find(|process| process.head.process == claim.owner.process);
         if let Some(process) = process {
             if is_server(&process.head) {
-                claim.role = "server";
+                claim.role = ProcessRole::Server;
             }
             if let Some(run) = Invocation::of(&process.head) {
                 run.name().clone_into(&mut claim.command);

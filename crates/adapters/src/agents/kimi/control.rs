@@ -1,8 +1,8 @@
 //! How Kimi Code is started, resumed and stopped. Pure.
 
 use agentctl_model::{
-    CleanSignal, Conversation, FirstWords, IdSource, Intent, Permission, Process, Refusal, Session,
-    SpawnPlan, Stdin, StopWay,
+    CleanSignal, Conversation, Error, FirstWords, IdSource, Intent, Permission, Process, Session, SpawnPlan,
+    Stdin, StopWay,
 };
 
 use super::Kimi;
@@ -17,7 +17,7 @@ const NAME: &str = "Kimi Code";
 impl Control for Kimi {
     /// A run with a prompt reads no stdin, decides everything by itself (it refuses `--plan`, `--auto` and
     /// `--yolo`), and resumes a session only in the directory where it began.
-    fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Refusal> {
+    fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Error> {
         if intent.system_prompt.is_some() {
             return Err(no_system_prompt(NAME, "the AGENTS.md"));
         }

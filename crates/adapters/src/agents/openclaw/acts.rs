@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use agentctl_model::{Entry, Permission, Refusal, Session};
+use agentctl_model::{Entry, Error, Permission, Session};
 
 use super::OpenClaw;
 use super::address::Address;
 use super::error::GatewayError;
 use super::follow::{Follower, read_last};
 use super::gateway_client::{Decision, GatewayClient, Launch};
-use crate::gateway::{Addressee, Begun, Request, ServerError, TurnRequest};
+use crate::gateway::{Addressee, Begun, Request, TurnRequest};
 use crate::{Answer, Follow, Keys, ReadError, Root};
 
 impl crate::Gateway for OpenClaw {
@@ -47,7 +47,7 @@ impl crate::Gateway for OpenClaw {
         }
     }
 
-    fn request(&self, root: &Root, turn: &TurnRequest<'_>) -> Result<Request, Refusal> {
+    fn request(&self, root: &Root, turn: &TurnRequest<'_>) -> Result<Request, Error> {
         gateway_of(root)?;
         let to = root.path.to_string_lossy().into_owned();
         Ok(match turn.session {
@@ -60,7 +60,7 @@ impl crate::Gateway for OpenClaw {
         })
     }
 
-    fn begin(&self, root: &Root, turn: &TurnRequest<'_>) -> Result<Begun, ServerError> {
+    fn begin(&self, root: &Root, turn: &TurnRequest<'_>) -> Result<Begun, Error> {
         let gateway = gateway_of(root)?;
         if let Some(key) = turn.session {
             let sent =
@@ -78,40 +78,38 @@ impl crate::Gateway for OpenClaw {
         matches!(session.status, Running | Waiting) || (last.is_some() && last == begun.run.as_deref())
     }
 
-    fn stop(&self, root: &Root, id: &str) -> Result<bool, ServerError> {
+    fn stop(&self, root: &Root, id: &str) -> Result<bool, Error> {
         gateway_of(root)?.stop(id).map(|stopped| stopped.aborted).map_err(|error| server_error(&error))
     }
 
-    fn send(&self, root: &Root, id: &str, words: &str, once: &str) -> Result<(), ServerError> {
+    fn send(&self, root: &Root, id: &str, words: &str, once: &str) -> Result<(), Error> {
         gateway_of(root)?.send(id, words, Some(once)).map(drop).map_err(|error| server_error(&error))
     }
 
     /// A named session must exist; an agent has its main session, which its first message creates.
-    fn tell(&self, root: &Root, to: &Addressee, words: &str, once: &str) -> Result<(), ServerError> {
+    fn tell(&self, root: &Root, to: &Addressee, words: &str, once: &str) -> Result<(), Error> {
         let gateway = gateway_of(root)?;
         let told = match (&to.session, &to.agent) {
             (Some(session), agent) => {
                 gateway.send(&key_of(session, agent.as_deref()), words, Some(once)).map(drop)
             }
             (None, Some(agent)) => gateway.chat(&key_of("main", Some(agent)), words, once),
-            (None, None) => return Err(Refusal::new("nobody is named who could be told").into()),
+            (None, None) => return Err(Error::refused("nobody is named who could be told")),
         };
         told.map_err(|error| server_error(&error))
     }
 
     /// Answers the approval that has waited longest. It is looked up now: what a list showed before may already be
     /// answered.
-    fn answer(&self, root: &Root, id: &str, answer: &Answer) -> Result<(), ServerError> {
+    fn answer(&self, root: &Root, id: &str, answer: &Answer) -> Result<(), Error> {
         let decision = match answer {
             Answer::Approve => Decision::AllowOnce,
             Answer::Deny => Decision::Deny,
             Answer::Text(_) => {
                 let reason = "OpenClaw asks for approvals only, which take no text";
-                return Err(Refusal::new(reason)
-                    .hint(format!(
-                        "`agentctl approve {id}` or `agentctl deny {id}`, or `agentctl send {id} ...`"
-                    ))
-                    .into());
+                return Err(Error::refused(reason).hint(format!(
+                    "`agentctl approve {id}` or `agentctl deny {id}`, or `agentctl send {id} ...`"
+                )));
             }
         };
         let gateway = gateway_of(root)?;
@@ -120,11 +118,10 @@ impl crate::Gateway for OpenClaw {
             of_session.filter(|one| one.request.session_key.as_deref() == Some(id)).collect();
         waiting.sort_by_key(|one| one.created_at_ms);
         let Some(first) = waiting.first() else {
-            return Err(Refusal::new(format!(
+            return Err(Error::refused(format!(
                 "session {id} waits for no approval that this machine may see"
             ))
-            .hint("`agentctl inbox` shows what waits")
-            .into());
+            .hint("`agentctl inbox` shows what waits"));
         };
         gateway.decide(&first.id, decision).map_err(|error| server_error(&error))
     }
@@ -142,15 +139,15 @@ fn key_of(session: &str, agent: Option<&str>) -> String {
     }
 }
 
-fn gateway_of(root: &Root) -> Result<GatewayClient, Refusal> {
+fn gateway_of(root: &Root) -> Result<GatewayClient, Error> {
     GatewayClient::of(root).ok_or_else(|| {
-        Refusal::new(format!("no gateway is known: {} is no address of one", root.path.display())).hint(
+        Error::refused(format!("no gateway is known: {} is no address of one", root.path.display())).hint(
             "set OPENCLAW_GATEWAY_URL, or name it in config.toml as one of `gateways` of [adapters.openclaw]",
         )
     })
 }
 
-fn launch<'a>(turn: &TurnRequest<'a>) -> Result<Launch<'a>, Refusal> {
+fn launch<'a>(turn: &TurnRequest<'a>) -> Result<Launch<'a>, Error> {
     let permission_mode = match turn.permission {
         None | Some(Permission::Default) => None,
         Some(Permission::Plan) => Some("read-only"),
@@ -163,28 +160,28 @@ fn launch<'a>(turn: &TurnRequest<'a>) -> Result<Launch<'a>, Refusal> {
     Ok(Launch { message: turn.words, model: turn.model, cwd, permission_mode, ..Launch::default() })
 }
 
-fn text(cwd: &Path) -> Result<&str, Refusal> {
-    cwd.to_str().ok_or_else(|| Refusal::new(format!("the folder has no name in text: {}", cwd.display())))
+fn text(cwd: &Path) -> Result<&str, Error> {
+    cwd.to_str().ok_or_else(|| Error::refused(format!("the folder has no name in text: {}", cwd.display())))
 }
 
 /// A refusal by the gateway is final. If its answer was not received completely, the request may still have been
 /// carried out.
-fn server_error(error: &GatewayError) -> ServerError {
+fn server_error(error: &GatewayError) -> Error {
     match error {
         // "Not now" is not a refusal: the gateway is starting, stopping or busy.
         GatewayError::Refused { refusal, .. } if refusal.is_temporary() => {
-            ServerError::Unheard(error.to_string())
+            Error::no_answer(error.to_string())
         }
         GatewayError::Refused { .. } | GatewayError::NoScope { .. } | GatewayError::Unsafe(_) => {
-            ServerError::Refused(Refusal::new(error.to_string()))
+            Error::refused(error.to_string())
         }
-        GatewayError::Unreachable(_) => ServerError::Unheard(format!("the gateway is not there: {error}")),
+        GatewayError::Unreachable(_) => Error::no_answer(format!("the gateway is not there: {error}")),
         GatewayError::Lost { .. }
         | GatewayError::Silent { .. }
         | GatewayError::Odd { .. }
         | GatewayError::TooHeavy { .. }
         | GatewayError::Unwanted => {
-            ServerError::Unheard(format!("{error}; whether the gateway took it is not known"))
+            Error::no_answer(format!("{error}; whether the gateway took it is not known"))
         }
     }
 }
@@ -245,6 +242,6 @@ mod tests {
     #[test]
     fn a_folder_is_no_gateway() {
         let refused = OpenClaw.request(&Root::at("/home/dev/.openclaw"), &turn(None)).unwrap_err();
-        assert!(refused.reason.contains("/home/dev/.openclaw is no address"), "{refused:?}");
+        assert!(refused.message.contains("/home/dev/.openclaw is no address"), "{refused:?}");
     }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use agentctl_model::text::clean;
 use agentctl_model::{
-    CleanSignal, Conversation, FirstWords, IdSource, Intent, KernelView, Permission, Process, Refusal,
-    Session, SpawnPlan, Stdin, StopWay,
+    CleanSignal, Conversation, Error, FirstWords, IdSource, Intent, KernelView, Permission, Process, Session,
+    SpawnPlan, Stdin, StopWay,
 };
 use serde_json::{Map, Value};
 
@@ -14,7 +14,6 @@ use super::processes::{Kind, OPENCODE};
 use super::steer::Steered;
 use crate::Root;
 use crate::control::{Answer, Control, no_way_in};
-use crate::gateway::ServerError;
 
 const PROGRAM: &str = "opencode";
 
@@ -47,9 +46,9 @@ const EVERYTHING: [&str; 17] = [
 const MOST_LINES: usize = 12;
 
 impl Control for OpenCode {
-    fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Refusal> {
+    fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Error> {
         if intent.system_prompt.is_some() {
-            return Err(Refusal::new("opencode takes no further instructions at a launch")
+            return Err(Error::refused("opencode takes no further instructions at a launch")
                 .hint("put them into AGENTS.md or into the prompt"));
         }
         // The log names the session that was created, and a user's setting could reduce what the log contains.
@@ -133,17 +132,11 @@ impl Control for OpenCode {
         &["OPENCODE", "OPENCODE_PID"]
     }
 
-    fn interrupt(&self, root: &Root, kernel: &KernelView, session: &Session) -> Result<(), ServerError> {
+    fn interrupt(&self, root: &Root, kernel: &KernelView, session: &Session) -> Result<(), Error> {
         self.reach(root, kernel, session, "be interrupted")?.interrupt()
     }
 
-    fn send(
-        &self,
-        root: &Root,
-        kernel: &KernelView,
-        session: &Session,
-        words: &str,
-    ) -> Result<(), ServerError> {
+    fn send(&self, root: &Root, kernel: &KernelView, session: &Session, words: &str) -> Result<(), Error> {
         self.reach(root, kernel, session, "be spoken to")?.send(words)
     }
 
@@ -153,7 +146,7 @@ impl Control for OpenCode {
         kernel: &KernelView,
         session: &Session,
         answer: &Answer,
-    ) -> Result<(), ServerError> {
+    ) -> Result<(), Error> {
         self.reach(root, kernel, session, "be answered")?.answer(answer)
     }
 }
@@ -166,7 +159,7 @@ impl OpenCode {
         kernel: &KernelView,
         session: &Session,
         what: &str,
-    ) -> Result<Steered, ServerError> {
+    ) -> Result<Steered, Error> {
         let carries = |process: &&Process| {
             self.is_ours(process, root) && session.processes.iter().any(|entry| entry.pid == process.pid())
         };
@@ -175,16 +168,16 @@ impl OpenCode {
         let addresses: Vec<_> = addresses.flatten().copied().collect();
         match (&session.cwd, addresses.as_slice()) {
             (Some(directory), [_, ..]) => Steered::reach(&addresses, directory, &session.id),
-            _ => Err(no_way_in(session, what).into()),
+            _ => Err(no_way_in(session, what)),
         }
     }
 }
 
 /// `provider/model`; OpenCode fails on anything else without giving a reason.
-fn full_name(model: &str) -> Result<&str, Refusal> {
+fn full_name(model: &str) -> Result<&str, Error> {
     match model.split_once('/') {
         Some((provider, name)) if !provider.is_empty() && !name.is_empty() => Ok(model),
-        _ => Err(Refusal::new(format!("opencode needs a model as provider/model: {model}"))
+        _ => Err(Error::refused(format!("opencode needs a model as provider/model: {model}"))
             .hint("`opencode models` lists them")),
     }
 }

@@ -76,7 +76,7 @@ fn errors_are_told_with_their_reason() {
 fn a_model_needs_its_provider() {
     assert!(full_name("maker/model-5").is_ok() && full_name("router/maker/model").is_ok());
     for model in ["model-5", "/model", "maker/", ""] {
-        assert!(full_name(model).unwrap_err().reason.contains("provider/model"), "{model}");
+        assert!(full_name(model).unwrap_err().message.contains("provider/model"), "{model}");
     }
 }
 

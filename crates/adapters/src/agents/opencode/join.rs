@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 use agentctl_model::{
     Claim, Evidence, ExitMatch, Facts, Found, Harvest, Joined, KernelView, LiveReport, Owner, Process,
-    Relation, Stray, Tie, Turn, TurnState, Witness,
+    ProcessRole, Relation, Stray, Tie, Turn, TurnState, Witness,
 };
 use jiff::Timestamp;
 
@@ -181,7 +181,7 @@ fn claim_doubtful_turns(
                 let how = alive(process, kernel, "it may run this turn, nothing ties them");
                 let mut claim = claim(&found.id, process, Tie::OneOfSeveral, false, how);
                 if kind == Kind::Server {
-                    claim.role = "server";
+                    claim.role = ProcessRole::Server;
                 }
                 claims.push(claim);
             }
@@ -222,7 +222,7 @@ fn add_wrappers(wrappers: &[&Process], ours: &[&Process], kernel: &KernelView, c
                 headless: carried.owner.headless,
                 how: alive(wrapper, kernel, "started the process that carries the session"),
             },
-            role: "wrapper",
+            role: ProcessRole::Wrapper,
             command: wrapper.head.program().to_owned(),
             live_report: None,
             ..carried

@@ -4,14 +4,13 @@
 
 use std::net::SocketAddr;
 
-use agentctl_model::Refusal;
+use agentctl_model::Error;
 use agentctl_model::text::{clean_cut, one_line};
 use serde_json::{Value, json};
 
 use super::ask::{Request, ServerReport, report_at};
 use super::http::{ACTION_TIMEOUT, Reply, post};
 use crate::Answer;
-use crate::gateway::ServerError;
 use crate::wire::http::escaped;
 
 /// One session of one server.
@@ -24,13 +23,13 @@ pub(super) struct Steered {
 
 impl Steered {
     /// Connects to the first of the addresses that answers like OpenCode's own server.
-    pub(super) fn reach(addresses: &[SocketAddr], directory: &str, id: &str) -> Result<Self, ServerError> {
+    pub(super) fn reach(addresses: &[SocketAddr], directory: &str, id: &str) -> Result<Self, Error> {
         let report_of =
             |address: &SocketAddr| Some((*address, report_at(*address, directory, ACTION_TIMEOUT)?));
         let answering = addresses.iter().find_map(report_of);
         let (address, report) = answering.ok_or_else(|| {
             let places: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-            ServerError::Unheard(format!(
+            Error::no_answer(format!(
                 "the server at {} does not answer as one of OpenCode; one that wants a password can only be used where that is known",
                 places.join(", ")
             ))
@@ -39,13 +38,13 @@ impl Steered {
     }
 
     /// The server keeps the message until the session processes it.
-    pub(super) fn send(&self, words: &str) -> Result<(), ServerError> {
+    pub(super) fn send(&self, words: &str) -> Result<(), Error> {
         let prompt = json!({"parts": [{"type": "text", "text": words}]});
         self.post(&format!("/session/{}/prompt_async", escaped(&self.id)), &prompt)
     }
 
     /// Interrupts the turn with its tools. A session that is not working has nothing to interrupt.
-    pub(super) fn interrupt(&self) -> Result<(), ServerError> {
+    pub(super) fn interrupt(&self) -> Result<(), Error> {
         if !self.report.works_on(&self.id) {
             return Ok(());
         }
@@ -53,7 +52,7 @@ impl Steered {
     }
 
     /// Answers the first request that the session waits for.
-    pub(super) fn answer(&self, answer: &Answer) -> Result<(), ServerError> {
+    pub(super) fn answer(&self, answer: &Answer) -> Result<(), Error> {
         let (approval, question) = self.report.waiting(&self.id);
         match (approval, question, answer) {
             (Some(asked), _, Answer::Approve) => self.permit(asked, "once"),
@@ -67,33 +66,29 @@ impl Steered {
                 self.post(&format!("/question/{}/reject", escaped(asked.id())), &json!({}))
             }
             (None, Some(_), Answer::Approve) => {
-                Err(Refusal::new("it asks a question, which yes or no does not answer")
-                    .hint(format!("`agentctl answer {} TEXT` answers it", self.id))
-                    .into())
+                Err(Error::refused("it asks a question, which yes or no does not answer")
+                    .hint(format!("`agentctl answer {} TEXT` answers it", self.id)))
             }
-            (Some(_), None, Answer::Text(_)) => Err(Refusal::new("it waits for an approval")
-                .hint(format!("`agentctl approve {0}` or `agentctl deny {0}`", self.id))
-                .into()),
-            (None, None, _) => Err(Refusal::new(format!("{} waits for nothing", self.id)).into()),
+            (Some(_), None, Answer::Text(_)) => Err(Error::refused("it waits for an approval")
+                .hint(format!("`agentctl approve {0}` or `agentctl deny {0}`", self.id))),
+            (None, None, _) => Err(Error::refused(format!("{} waits for nothing", self.id))),
         }
     }
 
-    fn permit(&self, asked: &Request, reply: &str) -> Result<(), ServerError> {
+    fn permit(&self, asked: &Request, reply: &str) -> Result<(), Error> {
         self.post(&format!("/permission/{}/reply", escaped(asked.id())), &json!({"reply": reply}))
     }
 
-    fn post(&self, path: &str, body: &Value) -> Result<(), ServerError> {
+    fn post(&self, path: &str, body: &Value) -> Result<(), Error> {
         let target = format!("{path}?directory={}", escaped(&self.directory));
         let address = self.address;
         match post(address, &target, &body.to_string()) {
             Ok(Reply { status: 200..300, .. }) => Ok(()),
             Ok(Reply { status, body }) => {
                 let words = clean_cut(&one_line(&String::from_utf8_lossy(&body)), Some(300));
-                Err(Refusal::new(format!("the server at {address} refused {path}: {status} {words}")).into())
+                Err(Error::refused(format!("the server at {address} refused {path}: {status} {words}")))
             }
-            Err(error) => {
-                Err(ServerError::Unheard(format!("the server at {address} did not answer: {error}")))
-            }
+            Err(error) => Err(Error::no_answer(format!("the server at {address} did not answer: {error}"))),
         }
     }
 }

@@ -2,13 +2,15 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::sync::mpsc::{Receiver, channel};
 
+use agentctl_model::ErrorKind;
+
 use super::*;
 
 /// The server's own refusal; no answer would be a different error.
-fn no<T>(said: Result<T, ServerError>) -> Refusal {
+fn no<T>(said: Result<T, Error>) -> Error {
     match said {
-        Err(ServerError::Refused(refusal)) => refusal,
-        Err(ServerError::Unheard(why)) => panic!("not heard: {why}"),
+        Err(error) if error.kind == ErrorKind::Refused => error,
+        Err(error) => panic!("not heard: {error}"),
         Ok(_) => panic!("it said yes"),
     }
 }
@@ -55,8 +57,8 @@ fn words_are_sent_where_the_session_runs() {
     steered.interrupt().unwrap();
     assert!(posted(&asked).is_empty(), "it is not at work");
     let other = Steered::reach(&[address], "/w", "ses_2").unwrap();
-    assert!(no(other.send("x")).reason.ends_with("404 no such"));
-    assert!(no(other.answer(&Answer::Approve)).reason.contains("waits for nothing"));
+    assert!(no(other.send("x")).message.ends_with("404 no such"));
+    assert!(no(other.answer(&Answer::Approve)).message.contains("waits for nothing"));
 }
 
 #[test]

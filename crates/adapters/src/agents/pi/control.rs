@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use agentctl_model::{
-    CleanSignal, Conversation, FirstWords, Intent, Permission, Process, Refusal, Session, SpawnPlan, Stdin,
+    CleanSignal, Conversation, Error, FirstWords, Intent, Permission, Process, Session, SpawnPlan, Stdin,
     StopWay,
 };
 
@@ -17,7 +17,7 @@ use crate::control::stdout::{newest_first, words_at};
 use crate::control::{Control, looks_like_a_flag};
 
 impl Control for Pi {
-    fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Refusal> {
+    fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Error> {
         // Pi never requests approval: it allows everything by default, and has no mode between that and no
         // tools at all.
         if let Some(wanted @ (Permission::Plan | Permission::AcceptEdits)) = intent.permission {
@@ -25,7 +25,7 @@ impl Control for Pi {
         }
         let given = [("model", &intent.model), ("system prompt", &intent.system_prompt)];
         if let Some(why) = given.iter().find_map(|(what, value)| self.misfit(what, value.as_deref()?)) {
-            return Err(Refusal::new(why));
+            return Err(Error::refused(why));
         }
         let mut args: Vec<String> = ["-p", "--mode", "json"].map(str::to_owned).into();
         let mut option = |flag: &str, value: &str| args.extend([flag.to_owned(), value.to_owned()]);

@@ -7,7 +7,7 @@
 //! model.
 
 use agentctl_model::{
-    Conversation, FirstWords, IdSource, Intent, Permission, Process, Refusal, Session, SpawnPlan, StopWay,
+    Conversation, Error, FirstWords, IdSource, Intent, Permission, Process, Session, SpawnPlan, StopWay,
 };
 
 use super::PiRust;
@@ -18,11 +18,11 @@ use crate::control::{Control, interrupt_without_a_terminal, with_prompt_on_stdin
 
 /// The environment of its tools contains nothing about the session.
 impl Control for PiRust {
-    fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Refusal> {
+    fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Error> {
         // Text from stdin is treated like an argument, and an argument of this form names a file.
         if intent.words.trim_start().starts_with('@') {
             let reason = "Pi Rust takes a prompt that begins with `@` for the name of a file";
-            return Err(Refusal::new(reason).hint("begin it with a word"));
+            return Err(Error::refused(reason).hint("begin it with a word"));
         }
         let mut args: Vec<String> = ["-p", "--mode", "json"].map(str::to_owned).into();
         let id = match &intent.conversation {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use agentctl_model::{
-    Conversation, FirstWords, IdSource, Intent, Permission, Process, Refusal, Session, SpawnPlan, StopWay,
+    Conversation, Error, FirstWords, IdSource, Intent, Permission, Process, Session, SpawnPlan, StopWay,
 };
 
 use super::processes::is_headless;
@@ -19,7 +19,7 @@ const STDIN_LIMIT: usize = 8 << 20;
 impl Control for Qwen {
     /// Without a prompt in its arguments the agent reads the prompt from a stdin that is not a terminal, and
     /// appends two line breaks to it.
-    fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Refusal> {
+    fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Error> {
         fits_stdin(&intent.words, NAME, STDIN_LIMIT)?;
         let mut args: Vec<String> = ["-o", "stream-json"].map(str::to_owned).into();
         let mut option = |flag: &str, value: &str| args.extend(flag_with(flag, value));
@@ -98,7 +98,7 @@ impl Control for Qwen {
         ]
     }
 
-    fn can_resume(&self, place: &Path) -> Result<(), Refusal> {
+    fn can_resume(&self, place: &Path) -> Result<(), Error> {
         if is_transcript(place) { Ok(()) } else { Err(nothing_stored(NAME)) }
     }
 }

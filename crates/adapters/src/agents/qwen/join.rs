@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 
 use agentctl_model::{
-    Claim, Harvest, Joined, KernelView, LiveReport, Pending, PendingKind, Process, Tie, TurnState,
+    Claim, Harvest, Joined, KernelView, LiveReport, Pending, PendingKind, Process, ProcessRole, Tie,
+    TurnState,
 };
 
 use super::processes::{id_in_argv, is_headless, is_server, may_carry};
@@ -47,7 +48,7 @@ pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Proces
         if let Some(process) = process {
             claim.owner.headless = is_headless(&process.head);
             if is_server(&process.head) {
-                claim.role = "server";
+                claim.role = ProcessRole::Server;
             }
             if let Some(run) = Invocation::of(&process.head) {
                 run.name().clone_into(&mut claim.command);

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use agentctl_daemon::{DaemonStatus, Ended, Options, RunError};
 use agentctl_fleet::KernelLock;
+use agentctl_model::{Error, ErrorKind};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -156,7 +157,7 @@ fn start(manner: Manner, process: &DaemonProcess<'_>, out: &mut Output) -> Resul
     // Settings of the config file need no flag.
     let flags = manner.missing_in(&status);
     let restart = format!("`agentctl daemon restart {flags}").trim_end().to_owned();
-    let failure = Failure::new(Exit::Refused, format!("{words}, but without {missing}"));
+    let failure = Failure::new(ErrorKind::Refused, format!("{words}, but without {missing}"));
     Err(failure.hint(format!("{restart}` starts it anew so")))
 }
 
@@ -221,13 +222,13 @@ fn serve(
         Ok(settings) => settings.http.value,
         // Fuses expire and events are announced all the same; a request for sessions reports what is wrong.
         Err(error) => {
-            if let Failure::Said { message, .. } = error.into() {
+            if let Failure::Said(Error { message, .. }) = error.into() {
                 out.warn(&format!("{message}; so it is not known whether http is to be served"));
             }
             None
         }
     };
-    let context = Arc::new(DaemonContext::new(surroundings));
+    let daemon_context = Arc::new(DaemonContext::new(surroundings));
     let options = Options {
         home: home.clone(),
         start_lock,
@@ -238,8 +239,8 @@ fn serve(
         read_only: manner.read_only,
         aloud: !detached,
         notify_socket,
-        settings: context.clone(),
-        session_stopper: context,
+        settings: daemon_context.clone(),
+        stopper: daemon_context,
     };
     match agentctl_daemon::run(options) {
         Ok(Ended::Stopped) => Ok(Exit::Done),
@@ -247,15 +248,16 @@ fn serve(
             writeln!(out, "a daemon of {} runs already", home.folder().display())?;
             Ok(Exit::Done)
         }
-        Ok(Ended::HomeGone) => {
-            Err(Failure::new(Exit::Failed, format!("{} is gone or was replaced", home.folder().display())))
-        }
+        Ok(Ended::HomeGone) => Err(Failure::new(
+            ErrorKind::Failed,
+            format!("{} is gone or was replaced", home.folder().display()),
+        )),
         Err(error @ RunError::Http { .. }) if manner.http.is_none() => {
             let words = format!("{error} (http of config.toml)");
-            Err(Failure::new(Exit::NoDaemon, words)
+            Err(Failure::new(ErrorKind::NoDaemon, words)
                 .hint("end the program that uses that port, or name another port there"))
         }
-        Err(error @ RunError::NotLoopback(_)) => Err(Failure::new(Exit::Usage, error.to_string())),
-        Err(error) => Err(Failure::new(Exit::NoDaemon, error.to_string())),
+        Err(error @ RunError::NotLoopback(_)) => Err(Failure::new(ErrorKind::Usage, error.to_string())),
+        Err(error) => Err(Failure::new(ErrorKind::NoDaemon, error.to_string())),
     }
 }

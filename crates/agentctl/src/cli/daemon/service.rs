@@ -5,6 +5,8 @@ use std::io::Write;
 use std::path::{Component, Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use agentctl_model::ErrorKind;
+
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -36,7 +38,9 @@ impl Manager {
                 .map(|config| config.join("systemd/user/agentctl.service")),
             Self::Launchd => home.map(|home| home.join(format!("Library/LaunchAgents/{LABEL}.plist"))),
         };
-        path.ok_or_else(|| Failure::new(Exit::Failed, "HOME is not set, so there is no place for a service"))
+        path.ok_or_else(|| {
+            Failure::new(ErrorKind::Failed, "HOME is not set, so there is no place for a service")
+        })
     }
 
     fn text(self, program: &Path, variables: &[(String, String)]) -> String {
@@ -94,12 +98,12 @@ pub(super) fn install(print: bool, surroundings: &Surroundings, out: &mut Output
     // This is checked before anything is written: a file that was never announced would start a daemon at
     // some later time.
     ask(&manager.probe(), surroundings).map_err(|why| {
-        Failure::new(Exit::Failed, format!("no service can be installed, nothing was written: {why}")).hint(
+        Failure::new(ErrorKind::Failed, format!("no service can be installed, nothing was written: {why}")).hint(
             "try again in a session of your own (not sudo or su), or put what `agentctl daemon install --print` \
              prints where your system wants it",
         )
     })?;
-    let failed = |error| Failure::new(Exit::Failed, format!("cannot write {}: {error}", file.display()));
+    let failed = |error| Failure::new(ErrorKind::Failed, format!("cannot write {}: {error}", file.display()));
     if let Some(folder) = file.parent() {
         std::fs::create_dir_all(folder).map_err(failed)?;
     }
@@ -114,7 +118,7 @@ pub(super) fn install(print: bool, surroundings: &Surroundings, out: &mut Output
             };
             let undone =
                 if undone.is_ok() { "nothing was changed" } else { "its file could not be taken back" };
-            return Err(Failure::new(Exit::Failed, format!("{why}; {undone}")));
+            return Err(Failure::new(ErrorKind::Failed, format!("{why}; {undone}")));
         }
         writeln!(out, "done: {}", line.join(" "))?;
     }
@@ -144,7 +148,7 @@ pub(super) fn uninstall(surroundings: &Surroundings, out: &mut Output) -> Result
     }
     for path in files.iter().filter(is_there) {
         std::fs::remove_file(path).map_err(|error| {
-            Failure::new(Exit::Failed, format!("cannot remove {}: {error}", path.display()))
+            Failure::new(ErrorKind::Failed, format!("cannot remove {}: {error}", path.display()))
         })?;
         writeln!(out, "removed: {}", surroundings.shown(path))?;
     }
@@ -155,7 +159,7 @@ pub(super) fn uninstall(surroundings: &Surroundings, out: &mut Output) -> Result
 /// in the file: its current target may be gone after the next update.
 fn program(surroundings: &Surroundings) -> Result<PathBuf, Failure> {
     let exact = std::env::current_exe()
-        .map_err(|error| Failure::new(Exit::Failed, format!("cannot find this program: {error}")))?;
+        .map_err(|error| Failure::new(ErrorKind::Failed, format!("cannot find this program: {error}")))?;
     let called = std::env::args_os().next().map(PathBuf::from);
     let called = called.and_then(|called| surroundings.on_path(&called));
     let called = called.and_then(|called| plain(&surroundings.cwd.as_ref()?.join(called)));

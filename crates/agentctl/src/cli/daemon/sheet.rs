@@ -4,6 +4,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use agentctl_daemon::DaemonStatus;
+use agentctl_model::CoverageKind;
 use agentctl_model::text::counted;
 
 use crate::cli::coverage;
@@ -52,7 +53,7 @@ pub(super) fn print(
     }
     for source in &status.sources {
         let label = if source.is_incomplete() { "unheard" } else { "heard" };
-        if source.coverage != "not-installed" {
+        if source.coverage != CoverageKind::NotInstalled {
             line(out, label, &coverage::words(source, surroundings))?;
         }
     }

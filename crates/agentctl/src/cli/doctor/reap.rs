@@ -3,10 +3,9 @@
 use std::io::{self, BufRead, IsTerminal, Write};
 
 use agentctl_fleet::{Orphan, Reaped};
-use agentctl_model::text;
+use agentctl_model::{ErrorKind, text};
 
 use super::screen;
-use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::surroundings::Surroundings;
@@ -30,7 +29,7 @@ pub(super) fn reap(yes: bool, surroundings: &Surroundings, out: &mut Output) -> 
 
 fn agrees(orphan: &Orphan, out: &mut Output) -> Result<bool, Failure> {
     if !io::stdin().is_terminal() {
-        return Err(Failure::new(Exit::Usage, "there is no terminal to ask on")
+        return Err(Failure::new(ErrorKind::Usage, "there is no terminal to ask on")
             .hint("--yes ends them without asking"));
     }
     out.flush()?;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use agentctl_adapters::Adapter;
 use agentctl_fleet::{Fleet, Orphan, Query, Since, UndeliveredCallback, Wanted};
-use agentctl_model::{ProcessEntry, SourceReport, Stray, Survey};
+use agentctl_model::{Error, ProcessEntry, SourceReport, Stray, Survey};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -198,7 +198,7 @@ fn untold_report(untold: UndeliveredCallback) -> UntoldReport {
 
 pub(super) fn words(failure: Failure) -> Option<String> {
     match failure {
-        Failure::Said { message, .. } => Some(message),
+        Failure::Said(Error { message, .. }) => Some(message),
         Failure::ReaderGone => None,
     }
 }

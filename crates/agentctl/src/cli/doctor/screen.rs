@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use agentctl_model::text;
+use agentctl_model::{CoverageKind, text};
 
 use super::daemon::DaemonReport;
 use super::report::{AdapterReport, Place, Report};
@@ -129,15 +129,15 @@ impl Page<'_> {
             Some(count) => format!("{}, ", text::counted(count, "session", "sessions")),
             None => String::new(),
         };
-        let coverage = match heard.coverage.as_str() {
-            "not-installed" if installed => "nothing stored here yet",
-            other => other,
+        let coverage = match heard.coverage {
+            CoverageKind::NotInstalled if installed => "nothing stored here yet",
+            other => other.as_str(),
         };
         let words = format!("{coverage}, {sessions}{} ms", heard.took_ms);
-        let (mark, tone) = match heard.coverage.as_str() {
-            "complete" => (GOOD, Tone::Good),
-            "not-installed" => (NONE, Tone::Dim),
-            _ => (BAD, Tone::Bad),
+        let (mark, tone) = match heard.coverage {
+            CoverageKind::Complete => (GOOD, Tone::Good),
+            CoverageKind::NotInstalled => (NONE, Tone::Dim),
+            CoverageKind::Partial | CoverageKind::TimedOut | CoverageKind::Failed => (BAD, Tone::Bad),
         };
         lines.push(self.line(mark, tone, "heard", &words));
         lines.extend(heard.error.iter().map(|error| self.line(BAD, Tone::Bad, "error", error)));

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use agentctl_fleet::Slot;
 use agentctl_fleet::worktree::Form;
-use agentctl_model::text;
+use agentctl_model::{ErrorKind, text};
 
 use super::Name;
 use crate::exit_codes::Exit;
@@ -42,7 +42,7 @@ pub(super) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     let (group, _) = args.name.find(&surroundings.fleet()?, false)?;
     let slots = group.chosen(&args.slot).map_err(|unknown| {
         let message = format!("group {} has no slot `{}`", group.name, text::one_line(&unknown.slot));
-        Failure::new(Exit::NotFound, message).hint(format!("it has {}", unknown.known.join(", ")))
+        Failure::new(ErrorKind::NotFound, message).hint(format!("it has {}", unknown.known.join(", ")))
     })?;
     let form = if args.stat { Form::Stat(out.width().min(WIDEST)) } else { Form::Patch };
     if args.json {

@@ -8,7 +8,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use agentctl_fleet::{Fleet, Group, StopOptions};
-use agentctl_model::{SourceReport, text};
+use agentctl_model::{ErrorKind, SourceReport, text};
 use clap::builder::NonEmptyStringValueParser;
 use clap_complete::engine::ArgValueCompleter;
 
@@ -83,7 +83,8 @@ impl Name {
         let found = fleet.groups(Some(&meant), usage);
         let group = found.groups.into_iter().next().ok_or_else(|| {
             let message = format!("no group has the name `{}`", text::one_line(&self.group));
-            Failure::new(Exit::NotFound, message).hint("`agentctl group list` shows those that are known")
+            Failure::new(ErrorKind::NotFound, message)
+                .hint("`agentctl group list` shows those that are known")
         })?;
         Ok((group, found.sources))
     }
@@ -98,7 +99,7 @@ pub(crate) fn meant(typed: &str, fleet: &Fleet) -> Result<String, Failure> {
             begun.len(),
             text::one_line(&begun.join(", "))
         );
-        Failure::new(Exit::Ambiguous, message).hint("give more of the name")
+        Failure::new(ErrorKind::Ambiguous, message).hint("give more of the name")
     })?;
     Ok(named.unwrap_or_else(|| typed.to_owned()))
 }
@@ -120,6 +121,6 @@ fn stop(args: &StopArgs, surroundings: &Surroundings, out: &mut Output) -> Resul
         }
     }
     let options = StopOptions { grace: args.grace, force: args.force };
-    let live = Found { sessions: live, bad: Vec::new(), exit: Exit::Done };
+    let live = Found { sessions: live, bad: Vec::new() };
     stop_all(&live, options, args.json, &fleet, &caller, out)
 }

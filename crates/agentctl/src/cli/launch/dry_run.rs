@@ -6,7 +6,7 @@ use std::path::Path;
 use agentctl_adapters::gateway::Request;
 use agentctl_fleet::act::launch::{LaunchPlan, PlannedSlot};
 use agentctl_fleet::{Fleet, Preview};
-use agentctl_model::{SpawnPlan, Stdin, text};
+use agentctl_model::{Error, SpawnPlan, Stdin, text};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -91,7 +91,7 @@ pub(super) fn show(
         match self::plan(slot, &plan.words, fleet) {
             Ok(preview) => planned.push((slot, preview)),
             // As in the launch itself, one bad slot does not hide the others.
-            Err(Failure::Said { message, .. }) if plan.is_group() => failed.push((slot, message)),
+            Err(Failure::Said(Error { message, .. })) if plan.is_group() => failed.push((slot, message)),
             Err(failure) => return Err(failure),
         }
     }

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use agentctl_fleet::act::launch::{Choice, check_count};
+use agentctl_model::ErrorKind;
 use serde::Deserialize;
 
 use super::prompt::text_of;
-use crate::exit_codes::Exit;
 use crate::failure::Failure;
 
 const MAX: u64 = 1 << 20;
@@ -55,7 +55,8 @@ impl OneOrMany {
 
 /// Reads the file. A file that does not parse stops the command before anything is created.
 pub(super) fn read(path: &Path) -> Result<Matrix, Failure> {
-    parse(&text_of(path, MAX)?).map_err(|why| Failure::new(Exit::Usage, format!("{}: {why}", path.display())))
+    parse(&text_of(path, MAX)?)
+        .map_err(|why| Failure::new(ErrorKind::Usage, format!("{}: {why}", path.display())))
 }
 
 fn parse(text: &str) -> Result<Matrix, String> {

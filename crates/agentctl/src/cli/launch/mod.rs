@@ -15,11 +15,10 @@ use std::time::Duration;
 
 use agentctl_adapters::gateway::Addressee;
 use agentctl_fleet::act::launch::{
-    Choice, LaunchOptions, LaunchPlan, LaunchRequest, Launcher, SlotError, SlotErrorKind, check_count,
-    check_folder,
+    Choice, LaunchOptions, LaunchPlan, LaunchRequest, Launcher, check_count, check_folder,
 };
 use agentctl_fleet::keep::launches::WorktreeOrder;
-use agentctl_model::{Permission, text};
+use agentctl_model::{ErrorKind, Permission};
 use clap::builder::NonEmptyStringValueParser;
 use clap_complete::engine::ArgValueCompleter;
 
@@ -132,7 +131,8 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     if args.dry_run {
         return dry_run::show(&plan, args.json, &launcher.fleet, surroundings, out);
     }
-    let slot = plan.slots.first().ok_or_else(|| Failure::new(Exit::Usage, "there is nothing to launch"))?;
+    let slot =
+        plan.slots.first().ok_or_else(|| Failure::new(ErrorKind::Usage, "there is nothing to launch"))?;
     if let (false, Err(error)) = (plan.is_group(), &slot.order) {
         return Err(error.clone().into());
     }
@@ -170,7 +170,7 @@ impl Args {
                 settings.invalid(&["adapter"]).map_or(unnamed, |mistake| surroundings.because_of(mistake))
             })?,
         };
-        check_count(choices.len()).map_err(|why| Failure::new(Exit::Usage, why))?;
+        check_count(choices.len()).map_err(|why| Failure::new(ErrorKind::Usage, why))?;
         if let Some(mistake) = invalid_setting(&choices, settings) {
             return Err(surroundings.because_of(mistake));
         }
@@ -189,7 +189,7 @@ impl Args {
         let base = self.base_branch.clone().or_else(|| listed.and_then(|matrix| matrix.base_branch.clone()));
         if side_by_side && self.worktree.is_some() {
             let message = "several agents get a working tree each by themselves";
-            return Err(Failure::new(Exit::Usage, message)
+            return Err(Failure::new(ErrorKind::Usage, message)
                 .hint("leave out --worktree and --branch; --cwd names the repository"));
         }
         let worktree =
@@ -208,7 +208,7 @@ impl Args {
             base,
             options,
         };
-        launcher.plan(&request, words).map_err(|error| Failure::new(Exit::Failed, error.to_string()))
+        launcher.plan(&request, words).map_err(|error| Failure::new(ErrorKind::Failed, error.to_string()))
     }
 
     fn options(&self, surroundings: &Surroundings) -> LaunchOptions {
@@ -252,28 +252,11 @@ fn folder(given: Option<&Path>, surroundings: &Surroundings) -> Result<PathBuf, 
     let path = match given {
         Some(path) => surroundings.meant(path),
         None => surroundings.cwd.clone().ok_or_else(|| {
-            Failure::new(Exit::Usage, "the current folder is gone").hint("name one with --cwd")
+            Failure::new(ErrorKind::Usage, "the current folder is gone").hint("name one with --cwd")
         })?,
     };
-    check_folder(&path).map_err(|why| Failure::new(Exit::Usage, why))?;
+    check_folder(&path).map_err(|why| Failure::new(ErrorKind::Usage, why))?;
     Ok(path)
-}
-
-impl From<SlotError> for Failure {
-    fn from(error: SlotError) -> Self {
-        let exit = match error.kind {
-            SlotErrorKind::Unknown => Exit::Usage,
-            SlotErrorKind::Refused => Exit::Refused,
-            SlotErrorKind::NoSuchGateway => Exit::NotFound,
-            SlotErrorKind::Ambiguous => Exit::Ambiguous,
-            SlotErrorKind::Failed => Exit::Failed,
-        };
-        let failure = Self::new(exit, text::clean(&error.message));
-        match error.hint {
-            Some(hint) => failure.hint(hint),
-            None => failure,
-        }
-    }
 }
 
 fn key_value(text: &str) -> Result<(String, String), String> {

@@ -1,9 +1,9 @@
 //! `launch [ADAPTER] [--adapter A [--model M]]...`: the order of the arguments assigns models to agents.
 
 use agentctl_fleet::act::launch::{Choice, Defaults};
+use agentctl_model::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 
-use crate::exit_codes::Exit;
 use crate::failure::Failure;
 
 /// The agents and models in the order in which they were typed.
@@ -42,7 +42,7 @@ impl Pairs {
 }
 
 fn unnamed() -> Failure {
-    Failure::new(Exit::Usage, "no agent was named")
+    Failure::new(ErrorKind::Usage, "no agent was named")
         .hint("name one, as in `agentctl launch claude-code -p ...`, or set `adapter` in config.toml")
 }
 

@@ -4,9 +4,9 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use agentctl_fleet::Caller;
-use agentctl_fleet::act::launch::{Attachments, Issue, MAX_FILE, PromptError, check_words, text};
+use agentctl_fleet::act::launch::{Attachments, Issue, MAX_FILE, check_words, text};
+use agentctl_model::ErrorKind;
 
-use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::surroundings::Surroundings;
 
@@ -61,7 +61,7 @@ impl Prompt {
             other => other.map(str::to_owned),
         };
         if prompt.is_none() && self.spec.is_none() && self.issue.is_none() {
-            return Err(Failure::new(Exit::Usage, "there is no prompt")
+            return Err(Failure::new(ErrorKind::Usage, "there is no prompt")
                 .hint("give one with -p, or -p - for standard input"));
         }
         let attachments = Attachments {
@@ -75,26 +75,16 @@ impl Prompt {
     }
 }
 
-impl From<PromptError> for Failure {
-    fn from(error: PromptError) -> Self {
-        let failure = Self::new(if error.usage { Exit::Usage } else { Exit::Failed }, error.message);
-        match error.hint {
-            Some(hint) => failure.hint(hint),
-            None => failure,
-        }
-    }
-}
-
 /// Checks that the text can be sent at all.
 pub(crate) fn checked(words: String) -> Result<String, Failure> {
-    check_words(&words).map_err(|why| Failure::new(Exit::Usage, why))?;
+    check_words(&words).map_err(|why| Failure::new(ErrorKind::Usage, why))?;
     Ok(words)
 }
 
 pub(crate) fn from_stdin() -> Result<String, Failure> {
     let mut bytes = Vec::new();
     let failed =
-        |error: io::Error| Failure::new(Exit::Failed, format!("cannot read standard input: {error}"));
+        |error: io::Error| Failure::new(ErrorKind::Failed, format!("cannot read standard input: {error}"));
     io::stdin().lock().take(MAX_PROMPT + 1).read_to_end(&mut bytes).map_err(failed)?;
     Ok(text(bytes, "standard input", MAX_PROMPT)?)
 }

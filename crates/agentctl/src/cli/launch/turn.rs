@@ -2,10 +2,10 @@
 
 use std::io::Write;
 
+use agentctl_fleet::Fleet;
 use agentctl_fleet::act::launch::Launcher;
 use agentctl_fleet::keep::launches::LaunchOrder;
-use agentctl_fleet::{Fleet, LaunchError};
-use agentctl_model::{Capability, Outcome, Session, Status, Surveyed, text};
+use agentctl_model::{Capability, Error, ErrorKind, Outcome, Session, Status, Surveyed, text};
 
 use crate::cli::wait::for_turn;
 use crate::exit_codes::Exit;
@@ -132,29 +132,8 @@ pub(super) fn went_wrong(session: &Surveyed) -> bool {
 }
 
 /// Why there is no session. For a cancelled launch this also reports whether it could be undone.
-fn said(error: LaunchError, interrupted: bool) -> Failure {
-    let exit = match (interrupted, error.refused) {
-        (true, _) => Exit::Interrupted,
-        (false, true) => Exit::Refused,
-        (false, false) => Exit::Failed,
-    };
-    let failure = Failure::new(exit, text::clean(&error.message));
-    match error.hint {
-        Some(hint) => failure.hint(hint),
-        None => failure,
-    }
-}
-
-impl From<LaunchError> for Failure {
-    fn from(error: LaunchError) -> Self {
-        said(error, false)
-    }
-}
-
-impl From<agentctl_model::Refusal> for Failure {
-    fn from(refusal: agentctl_model::Refusal) -> Self {
-        LaunchError::from(refusal).into()
-    }
+fn said(error: Error, interrupted: bool) -> Failure {
+    if interrupted { error.of_kind(ErrorKind::Interrupted) } else { error }.into()
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use agentctl_fleet::worktree::{CleanOptions, Cleaned, Cleaning, FailedTree, LossKind, WorktreeSelection};
-use agentctl_model::text;
+use agentctl_model::{ErrorKind, text};
 
 use super::super::coverage;
 use crate::exit_codes::Exit;
@@ -52,7 +52,8 @@ const NAMED: usize = 5;
 
 pub(super) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     if let (true, Some(path)) = (args.all, args.paths.first()) {
-        let failure = Failure::new(Exit::Usage, "--all takes no PATH: it means every tree of one repository");
+        let failure =
+            Failure::new(ErrorKind::Usage, "--all takes no PATH: it means every tree of one repository");
         let path = text::one_line(&path.to_string_lossy());
         return Err(failure.hint(format!("`agentctl worktree clean --all --repo {path}` says of which one")));
     }

@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use agentctl_fleet::keep::marks::Marks;
-use agentctl_fleet::worktree::{self, NewTree, TreesError, WorktreeError};
+use agentctl_fleet::worktree::{self, NewTree};
 
 use super::trust;
 use crate::exit_codes::Exit;
@@ -90,45 +90,5 @@ impl Surroundings {
     /// The repository of a worktree command: the given folder, or else the current one.
     fn repository(&self, given: Option<&PathBuf>) -> PathBuf {
         self.meant(given.map_or(Path::new("."), PathBuf::as_path))
-    }
-}
-
-impl From<WorktreeError> for Failure {
-    fn from(error: WorktreeError) -> Self {
-        let message = error.to_string();
-        let hint = error.hint();
-        match error {
-            WorktreeError::NotARepository(_) => Self::new(Exit::Usage, message)
-                .hint("go to one, or name it: `agentctl worktree list REPO`, `worktree clean --repo REPO`"),
-            WorktreeError::BadBranch(_) | WorktreeError::BadBase(_) => Self::new(Exit::Usage, message),
-            WorktreeError::BranchInUse { .. } => Self::new(Exit::Refused, message)
-                .hint("give another --branch; one can be checked out only once"),
-            WorktreeError::BranchExists(_) => Self::new(Exit::Refused, message)
-                .hint("leave out --base-branch to use it as it is, or give another --branch"),
-            WorktreeError::MainTree(_) => Self::new(Exit::Refused, message)
-                .hint("only trees that were added to a repository can be cleaned"),
-            WorktreeError::SeveralRemotes(_) => Self::new(Exit::Refused, message),
-            WorktreeError::NoGit(_) => {
-                Self::new(Exit::Failed, message).hint("working trees need git on the PATH")
-            }
-            WorktreeError::Untrusted { .. } => {
-                Self::new(Exit::Refused, message).hint(hint.unwrap_or_default())
-            }
-            WorktreeError::Store(error) => error.into(),
-            WorktreeError::Busy(_)
-            | WorktreeError::Git { .. }
-            | WorktreeError::Silent { .. }
-            | WorktreeError::TooMuch { .. }
-            | WorktreeError::Io { .. } => Self::new(Exit::Failed, message),
-        }
-    }
-}
-
-impl From<TreesError> for Failure {
-    fn from(error: TreesError) -> Self {
-        match error {
-            TreesError::Worktree(error) => error.into(),
-            TreesError::Store(error) => error.into(),
-        }
     }
 }

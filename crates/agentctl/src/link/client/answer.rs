@@ -5,10 +5,10 @@ use std::io;
 use agentctl_adapters::wire::http::{Head, Response};
 use agentctl_daemon::Problem;
 use agentctl_daemon::wire::VERSION;
+use agentctl_model::ErrorKind;
 
 use super::OWN_VERSION;
 use super::deadline::DeadlineStream;
-use crate::exit_codes::Exit;
 use crate::failure::Failure;
 
 /// No response is larger: a list of a hundred thousand sessions is some hundred megabytes.
@@ -47,17 +47,9 @@ impl Answer {
     /// Why the request failed, as if this process had found it out itself.
     pub(super) fn failure(&self) -> Failure {
         let Ok(problem) = serde_json::from_slice::<Problem>(&self.body) else {
-            return Failure::new(Exit::Failed, format!("the daemon answered {}", self.head.status));
+            return Failure::new(ErrorKind::Failed, format!("the daemon answered {}", self.head.status));
         };
-        let exit = match problem.code.as_str() {
-            "usage" => Exit::Usage,
-            "not-found" => Exit::NotFound,
-            "ambiguous" => Exit::Ambiguous,
-            "incomplete" => Exit::Incomplete,
-            "refused" | "forbidden" => Exit::Refused,
-            _ => Exit::Failed,
-        };
-        let failure = Failure::new(exit, problem.detail.clone());
+        let failure = Failure::new(problem.kind(), problem.detail.clone());
         // A hint that names a route is meant for programs and is no next step at a command line.
         match &problem.hint {
             Some(hint) if !hint.starts_with("GET /") => failure.hint(hint),

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use agentctl_adapters::wire::http::Request;
 use agentctl_daemon::wire::CALLER;
+use agentctl_model::ErrorKind;
 
-use crate::exit_codes::Exit;
 use crate::failure::Failure;
 
 pub(crate) use answer::Answer;
@@ -133,7 +133,7 @@ impl Client {
     /// Requests an action. A failure is reported in the daemon's words.
     pub(crate) fn done(&self, ask: Ask<'_>) -> Result<Vec<u8>, Failure> {
         let answer = self.ask(ask).map_err(|error| {
-            Failure::new(Exit::NoDaemon, format!("the daemon does not answer: {error}"))
+            Failure::new(ErrorKind::NoDaemon, format!("the daemon does not answer: {error}"))
                 .hint("`agentctl daemon status` and `agentctl daemon logs` say more")
         })?;
         if answer.is_done() {

@@ -2,10 +2,10 @@
 
 use agentctl_files::{is_folder_within, kernel};
 use agentctl_fleet::{Purpose, StoreError};
-use agentctl_model::{EventKind, Status};
+use agentctl_model::{Error, EventKind, Status};
 use axum::Extension as Extended;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::HeaderMap;
 use axum::response::Response;
 use data_encoding::HEXLOWER;
 
@@ -88,15 +88,12 @@ pub(crate) async fn cancel(State(app): State<App>, Id(id): Id) -> Result<Respons
 }
 
 fn unknown(id: &str) -> Problem {
-    Problem::new(StatusCode::NOT_FOUND, "not-found", format!("no fuse `{id}` is set, or it expired"))
+    Problem::not_found(format!("no fuse `{id}` is set, or it expired"))
         .hint("GET /v1/fuses lists those that are")
 }
 
 fn unwritten(error: &std::io::Error) -> Problem {
-    let problem = Problem::failed(format!("fuses.json cannot be written: {error}"));
+    let failed = Error::failed(format!("fuses.json cannot be written: {error}"));
     let why = error.get_ref().and_then(|error| error.downcast_ref::<StoreError>());
-    match why.and_then(StoreError::hint) {
-        Some(hint) => problem.hint(hint),
-        None => problem,
-    }
+    Error { hint: why.and_then(StoreError::hint), ..failed }.into()
 }

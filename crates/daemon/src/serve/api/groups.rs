@@ -1,12 +1,13 @@
 //! Sessions that were launched together, over HTTP.
 
+use agentctl_fleet::act::stop::StopAnswer;
 use agentctl_fleet::read::groups::{GroupList, GroupView};
 use agentctl_fleet::worktree::Form;
 use agentctl_fleet::{Fleet, Group};
-use agentctl_model::SourceReport;
+use agentctl_model::{ErrorKind, SourceReport};
 use axum::Extension;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::HeaderMap;
 use axum::response::Response;
 
 use super::body::Body;
@@ -69,8 +70,7 @@ pub(crate) async fn diff(
         let (group, _) = find(&fleet, &name, false)?;
         let chosen = group.chosen(&slots).map_err(|unknown| {
             let detail = format!("group {} has no slot `{}`", group.name, unknown.slot);
-            Problem::new(StatusCode::NOT_FOUND, "not-found", detail)
-                .hint(format!("it has {}", unknown.known.join(", ")))
+            Problem::not_found(detail).hint(format!("it has {}", unknown.known.join(", ")))
         })?;
         json(&group.diff_of(&chosen, form).0)
     });
@@ -89,7 +89,7 @@ pub(crate) async fn stop(
     let stopped = run_blocking(move || {
         let caller = app.settings.launcher(None).map_err(Problem::failed)?.caller;
         let (_, live) = find(&fleet, &name, false)?.0.cancel_starting();
-        json(&fleet.stop_all(&live, &caller, options))
+        json(&StopAnswer { sessions: fleet.stop_all(&live, &caller, options, |_, _| {}) })
     });
     stopped.await.map(answer)
 }
@@ -97,13 +97,12 @@ pub(crate) async fn stop(
 fn find(fleet: &Fleet, name: &str, usage: bool) -> Result<(Group, Vec<SourceReport>), Problem> {
     let meant = fleet.group_named(name).map_err(|begun| {
         let detail = format!("`{name}` fits {} groups: {}", begun.len(), begun.join(", "));
-        Problem::new(StatusCode::CONFLICT, "ambiguous", detail).hint("give more of the name")
+        Problem::of(ErrorKind::Ambiguous, detail).hint("give more of the name")
     })?;
     let found = fleet.groups(Some(meant.as_deref().unwrap_or(name)), usage);
     let group = found.groups.into_iter().next().ok_or_else(|| {
         let detail = format!("no group has the name `{name}`");
-        Problem::new(StatusCode::NOT_FOUND, "not-found", detail)
-            .hint("GET /v1/groups lists those that are known")
+        Problem::not_found(detail).hint("GET /v1/groups lists those that are known")
     })?;
     Ok((group, found.sources))
 }

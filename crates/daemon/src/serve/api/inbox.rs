@@ -1,7 +1,7 @@
 //! What waits for a person, over HTTP.
 
 use agentctl_fleet::keep::marks::Marks;
-use agentctl_fleet::read::inbox::{A_DAY, NotPutAway};
+use agentctl_fleet::read::inbox::A_DAY;
 use agentctl_fleet::{Purpose, Store};
 use agentctl_model::text::period::Since;
 use axum::Extension;
@@ -49,13 +49,8 @@ pub(crate) async fn done(
 ) -> Result<Response, Problem> {
     let selector = selector(id, &pairs);
     let (fleet, target) = find(&app, &peer, &headers, selector, Purpose::Act).await?;
-    let put_away = run_blocking(move || match fleet.put_failure_away(&target, &marks(&app), clock::now()) {
-        Ok(report) => json(&report),
-        Err(NotPutAway::Refused(refusal)) => {
-            Err(Problem::of_launch(refusal.into(), &target.key.adapter, None))
-        }
-        Err(NotPutAway::Store(error)) => Err(error.into()),
-    });
+    let put_away =
+        run_blocking(move || json(&fleet.put_failure_away(&target, &marks(&app), clock::now())?));
     put_away.await.map(answer)
 }
 

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use agentctl_fleet::keep::locks::user_of;
 use agentctl_fleet::{LockError, Locks, ManualLock, Store};
+use agentctl_model::Error;
 use axum::Extension;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::HeaderMap;
 use axum::response::Response;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -77,8 +78,8 @@ pub(crate) async fn lock(State(app): State<App>, Body(body): Body<LockBody>) -> 
         };
         let wanted = ManualLock { directory, by: Some(by), reason: body.reason, since: now, until };
         let holder = app.locks().lock(wanted, body.force).map_err(|error| match error {
-            LockError::Held(_) => Problem::refused(error.to_string()).hint("`force` takes it over"),
-            LockError::Store(error) => error.into(),
+            LockError::Held(_) => Error::from(error).hint("`force` takes it over"),
+            LockError::Store(_) => error.into(),
         })?;
         json(&holder)
     });
@@ -98,7 +99,7 @@ pub(crate) async fn unlock(
         }
         let detail = format!("{} is not locked by hand", directory.display());
         let hint = locks.hint_for_unlocked(&directory, now)?;
-        Err(Problem::new(StatusCode::NOT_FOUND, "not-found", detail).hint(hint))
+        Err(Problem::not_found(detail).hint(hint))
     });
     unlocked.await.map(answer)
 }

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
+use axum::http::{HeaderMap, Method, Uri, header};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
@@ -48,7 +48,7 @@ pub(crate) fn router() -> Router<App> {
 }
 
 pub(crate) async fn no_such_route(method: Method, uri: Uri) -> Problem {
-    Problem::new(StatusCode::NOT_FOUND, "not-found", format!("there is no {method} {}", uri.path()))
+    Problem::not_found(format!("there is no {method} {}", uri.path()))
         .hint("GET /openapi.json describes every route")
 }
 

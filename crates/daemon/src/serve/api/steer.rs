@@ -4,8 +4,7 @@ use agentctl_adapters::Answer;
 use agentctl_fleet::act::launch::check_words;
 use agentctl_fleet::act::steer::answered;
 use agentctl_fleet::act::stop::StopAnswer;
-use agentctl_fleet::{Purpose, SpeakError, StopOptions};
-use agentctl_model::Capability;
+use agentctl_fleet::{Purpose, StopOptions};
 use axum::Extension;
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -93,9 +92,7 @@ pub(crate) async fn stop(
     let (fleet, target) = find(&app, &peer, &headers, selector, Purpose::Act).await?;
     let stopped = run_blocking(move || {
         let caller = app.settings.launcher(None).map_err(Problem::failed)?.caller;
-        let stopped = fleet.stop(&target, &caller, options);
-        let stopped = stopped.map_err(|error| Problem::of_stopping(error, &target.key.adapter))?;
-        json(&StopAnswer { sessions: vec![fleet.report_stopped(&target, stopped)] })
+        json(&StopAnswer { sessions: vec![fleet.stop(&target, &caller, options)?] })
     });
     stopped.await.map(answer)
 }
@@ -112,8 +109,7 @@ pub(crate) async fn send(
     let selector = selector(id, &pairs);
     let (fleet, target) = find(&app, &peer, &headers, selector, Purpose::Act).await?;
     let sent = run_blocking(move || {
-        let refuse = |error| of_speaking(error, &target.key.adapter, Capability::Send);
-        fleet.send(&target, &body.message).map_err(refuse)?;
+        fleet.send(&target, &body.message)?;
         json(&fleet.receipt(&target))
     });
     sent.await.map(answer)
@@ -131,17 +127,9 @@ pub(crate) async fn give(
     let selector = selector(id, &pairs);
     let (fleet, target) = find(&app, &peer, &headers, selector, Purpose::Act).await?;
     let receipt = run_blocking(move || {
-        let refuse = |error| of_speaking(error, &target.key.adapter, Capability::Approve);
         let asked = answered(&target.session, &given).cloned();
-        fleet.answer(&target, given).map_err(refuse)?;
+        fleet.answer(&target, given)?;
         json(&fleet.receipt(&target).answering(asked))
     });
     receipt.await.map(answer)
-}
-
-fn of_speaking(error: SpeakError, adapter: &str, wanted: Capability) -> Problem {
-    match error {
-        SpeakError::Refused(refusal) => Problem::of_launch(refusal.into(), adapter, Some(wanted)),
-        SpeakError::Silent(why) => Problem::silent(why),
-    }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use agentctl_model::{Session, SourceReport, Status};
+use agentctl_model::{CoverageKind, Session, SourceReport, Status};
 
 use super::{BOUNDS, Metrics};
 
@@ -57,7 +57,7 @@ pub(crate) fn page(gauges: &Gauges<'_>, metrics: &Metrics) -> String {
     page.sample("agentctl_session_duration_seconds_count", "", counted.durations);
     page.family("agentctl_source_up", "gauge", "Whether every source of an installed agent answers.");
     // An agent that is not installed is neither up nor down.
-    let there = |source: &&SourceReport| source.coverage != "not-installed";
+    let there = |source: &&SourceReport| source.coverage != CoverageKind::NotInstalled;
     for adapter in &gauges.adapters {
         let of = |source: &&SourceReport| source.adapter == *adapter;
         let sources: Vec<&SourceReport> = gauges.sources.iter().filter(there).filter(of).collect();
@@ -116,19 +116,19 @@ mod tests {
         .unwrap()
     }
 
-    fn source(adapter: &str, coverage: &str) -> SourceReport {
-        let (adapter, root, coverage) = (adapter.to_owned(), "/secret root".to_owned(), coverage.to_owned());
+    fn source(adapter: &str, coverage: CoverageKind) -> SourceReport {
+        let (adapter, root) = (adapter.to_owned(), "/secret root".to_owned());
         SourceReport { adapter, root, coverage, error: None, warnings: vec![], sessions: None, took_ms: 0 }
     }
 
     #[test]
     fn only_sources_that_exist_are_up_or_down() {
         let sources = [
-            source("codex", "complete"),
-            source("codex", "failed"),
-            source("pi", "not-installed"),
-            source("qwen", "not-installed"),
-            source("qwen", "partial"),
+            source("codex", CoverageKind::Complete),
+            source("codex", CoverageKind::Failed),
+            source("pi", CoverageKind::NotInstalled),
+            source("qwen", CoverageKind::NotInstalled),
+            source("qwen", CoverageKind::Partial),
         ];
         let gauges = Gauges {
             adapters: vec!["codex", "pi", "qwen", "gemini"],
@@ -151,7 +151,7 @@ mod tests {
         let mut gauges = Gauges {
             adapters: vec!["codex", "pi"],
             sessions: vec![],
-            sources: &[source("codex", "complete")],
+            sources: &[source("codex", CoverageKind::Complete)],
             fuses: 0,
             manual_locks: 0,
             held_directories: 1,

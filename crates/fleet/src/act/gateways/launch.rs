@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use agentctl_adapters::gateway::{Begun, Gateway, Request, ServerError, TurnRequest};
-use agentctl_model::{Conversation, Outcome, Refusal, Status, Surveyed, text};
+use agentctl_adapters::gateway::{Begun, Gateway, Request, TurnRequest};
+use agentctl_model::{Conversation, Error, ErrorKind, Outcome, Status, Surveyed, text};
 use jiff::Timestamp;
 
 use super::refuse::refuse_what_needs_a_process;
 use super::{GatewayServer, POLL_INTERVAL};
 use crate::act::caller::Caller;
-use crate::act::launch::{LaunchError, show};
+use crate::act::launch::show;
 use crate::act::runner::ready::refuse_a_held_directory;
 use crate::keep::launches;
 use crate::keep::launches::{Exit, LaunchFolder, LaunchOrder, Record};
@@ -53,7 +53,7 @@ impl std::fmt::Debug for GatewaySource {
 }
 
 impl GatewayServer<'_> {
-    pub(super) fn request(&self, order: &LaunchOrder, words: &str) -> Result<Request, Refusal> {
+    pub(super) fn request(&self, order: &LaunchOrder, words: &str) -> Result<Request, Error> {
         refuse_what_needs_a_process(order)?;
         self.gateway.request(&self.source.root, &turn_request(order, words))
     }
@@ -64,15 +64,17 @@ impl GatewayServer<'_> {
         words: &str,
         caller: &Caller,
         now: Timestamp,
-    ) -> Result<GatewayLaunch, LaunchError> {
+    ) -> Result<GatewayLaunch, Error> {
         self.request(&order, words)?;
         // No session here holds a directory of another machine.
         let is_ours = order.cwd_is_chosen && self.gateway.is_here(&self.source.root);
         if is_ours && !order.force && order.is_new() {
             refuse_a_held_directory(self.fleet, caller, &order.cwd)?;
         }
-        let id = new_names::launch_id().map_err(|error| LaunchError::failed(error.to_string()))?;
-        let begun = self.gateway.begin(&self.source.root, &turn_request(&order, words)).map_err(failed)?;
+        let id = new_names::launch_id().map_err(|error| Error::agent_failed(error.to_string()))?;
+        let begun = self.gateway.begin(&self.source.root, &turn_request(&order, words));
+        // The launch was tried, so a refusal by the server is a launch that failed.
+        let begun = begun.map_err(|error| error.of_kind(ErrorKind::AgentFailed))?;
         let record = Record {
             version: launches::VERSION,
             id,
@@ -111,8 +113,7 @@ impl GatewayLaunch {
                 self.forget();
                 Cancelled::Interrupted
             }
-            Err(ServerError::Refused(refusal)) => Cancelled::Failed(refusal.reason),
-            Err(ServerError::Unheard(why)) => Cancelled::Failed(why),
+            Err(error) => Cancelled::Failed(error.message),
         });
     }
 
@@ -122,18 +123,18 @@ impl GatewayLaunch {
         }
     }
 
-    pub(crate) fn outcome(&mut self, fleet: &Fleet) -> Option<Result<Surveyed, LaunchError>> {
+    pub(crate) fn outcome(&mut self, fleet: &Fleet) -> Option<Result<Surveyed, Error>> {
         let id = &self.begun.id;
         match &self.cancelled {
             None => {}
             Some(Cancelled::Interrupted) => {
                 let message = format!("it was taken back; the gateway keeps session {id}");
-                return Some(Err(LaunchError::failed(message)));
+                return Some(Err(Error::agent_failed(message)));
             }
             Some(Cancelled::Failed(why)) => {
                 let message = format!("it could not be taken back, session {id} may go on: {why}");
                 return Some(Err(
-                    LaunchError::failed(message).hint(format!("`agentctl stop {}`", text::shell_word(id)))
+                    Error::agent_failed(message).hint(format!("`agentctl stop {}`", text::shell_word(id)))
                 ));
             }
         }
@@ -148,14 +149,14 @@ impl GatewayLaunch {
                 self.forget();
                 let why = seen.session.status_detail.as_deref().unwrap_or("it does not say why");
                 let message = format!("the turn failed at once: {why}");
-                Some(Err(LaunchError::failed(message)
+                Some(Err(Error::agent_failed(message)
                     .hint(format!("the gateway keeps it: `agentctl peek {}`", text::shell_word(id)))))
             }
             Some(seen) => Some(Ok(seen)),
             // The gateway has the session all the same, so our record stays.
             None if Instant::now() >= self.until => {
                 let message = format!("the gateway took it as {id}, but its list does not show the turn");
-                Some(Err(LaunchError::failed(message)
+                Some(Err(Error::agent_failed(message)
                     .hint(format!("`agentctl status {}` looks again", text::shell_word(id)))))
             }
             None => None,
@@ -198,13 +199,6 @@ fn turn_request<'a>(order: &'a LaunchOrder, words: &'a str) -> TurnRequest<'a> {
 
 fn is_at_work(session: &Surveyed) -> bool {
     matches!(session.session.status, Status::Running | Status::Waiting)
-}
-
-fn failed(error: ServerError) -> LaunchError {
-    match error {
-        ServerError::Refused(refusal) => LaunchError { refused: false, ..refusal.into() },
-        ServerError::Unheard(why) => LaunchError::failed(why),
-    }
 }
 
 #[cfg(test)]

@@ -47,26 +47,26 @@ impl Gateway for Far {
     fn is_meant(&self, root: &Root, said: &str) -> bool {
         root.path.as_os_str() == said
     }
-    fn request(&self, root: &Root, turn: &TurnRequest<'_>) -> Result<Request, Refusal> {
+    fn request(&self, root: &Root, turn: &TurnRequest<'_>) -> Result<Request, Error> {
         let to = root.path.to_string_lossy().into_owned();
         Ok(Request { to, method: "begin", params: turn.cwd.map(|cwd| cwd.display().to_string()).into() })
     }
-    fn begin(&self, _: &Root, _: &TurnRequest<'_>) -> Result<Begun, ServerError> {
+    fn begin(&self, _: &Root, _: &TurnRequest<'_>) -> Result<Begun, Error> {
         Ok(Begun { id: "s-1".into(), run: None })
     }
     fn shows(&self, _: &Session, _: &Begun) -> bool {
         false
     }
-    fn stop(&self, _: &Root, _: &str) -> Result<bool, ServerError> {
-        self.hears_a_stop.then_some(true).ok_or_else(|| ServerError::Unheard("connection refused".into()))
+    fn stop(&self, _: &Root, _: &str) -> Result<bool, Error> {
+        self.hears_a_stop.then_some(true).ok_or_else(|| Error::no_answer("connection refused"))
     }
-    fn send(&self, _: &Root, _: &str, _: &str, _: &str) -> Result<(), ServerError> {
+    fn send(&self, _: &Root, _: &str, _: &str, _: &str) -> Result<(), Error> {
         Ok(())
     }
-    fn tell(&self, _: &Root, _: &Addressee, _: &str, _: &str) -> Result<(), ServerError> {
+    fn tell(&self, _: &Root, _: &Addressee, _: &str, _: &str) -> Result<(), Error> {
         Ok(())
     }
-    fn answer(&self, _: &Root, _: &str, _: &Answer) -> Result<(), ServerError> {
+    fn answer(&self, _: &Root, _: &str, _: &Answer) -> Result<(), Error> {
         Ok(())
     }
 }
@@ -120,7 +120,7 @@ impl Scene {
         Self { home, fleet, caller }
     }
 
-    fn launch(&self, gateway: &str, cwd: &Path) -> Result<GatewayLaunch, LaunchError> {
+    fn launch(&self, gateway: &str, cwd: &Path) -> Result<GatewayLaunch, Error> {
         let options = LaunchOptions {
             gateway: Some(gateway.into()),
             labels: [("k".into(), "v".into())].into(),
@@ -159,7 +159,7 @@ fn a_lock_here_holds_no_folder_of_another_machine() {
     };
     Locks::of(Store::at(scene.home.path())).lock(lock, false).unwrap();
     let refused = scene.launch("here", &folder).unwrap_err();
-    assert!(refused.refused && refused.message.contains("dev"), "{refused:?}");
+    assert!(refused.kind == ErrorKind::Refused && refused.message.contains("dev"), "{refused:?}");
     assert!(scene.launch("there", &folder).is_ok());
 }
 

@@ -12,11 +12,10 @@ mod refuse;
 use std::time::{Duration, Instant};
 
 use agentctl_adapters::Answer;
-use agentctl_adapters::gateway::{Addressee, Gateway, Request, ServerError};
-use agentctl_model::{Refusal, SpawnPlan, Status, Surveyed};
+use agentctl_adapters::gateway::{Addressee, Gateway, Request};
+use agentctl_model::{Error, ErrorKind, SpawnPlan, Status, Surveyed};
 
-use crate::act::steer::SpeakError;
-use crate::act::stop::{StopError, Stopped, not_broken_off};
+use crate::act::stop::{TerminationReport, not_broken_off};
 use crate::keep::launches::{CallbackOrder, LaunchOrder};
 use crate::keep::new_names;
 use crate::{Fleet, Source};
@@ -83,11 +82,13 @@ impl Fleet {
     }
 
     /// Returns what a launch would start or send. Refuses what makes no sense for this agent.
-    pub fn preview(&self, order: &LaunchOrder, words: &str) -> Result<Preview, Refusal> {
-        match self.server_named(&order.adapter, &order.root) {
+    pub fn preview(&self, order: &LaunchOrder, words: &str) -> Result<Preview, Error> {
+        let preview = match self.server_named(&order.adapter, &order.root) {
             Some(server) => server.request(order, words).map(Preview::Request),
             None => self.plan(order, &order.intent(words.to_owned(), order.cwd.clone())).map(Preview::Spawn),
-        }
+        };
+        // Only the abilities of the agent were checked here, so a refusal means that it does not support this.
+        preview.map_err(|error| error.of_kind(ErrorKind::Unsupported))
     }
 
     pub(crate) fn server_of(&self, target: &Surveyed) -> Option<GatewayServer<'_>> {
@@ -102,7 +103,7 @@ impl Fleet {
 
 impl GatewayServer<'_> {
     /// Interrupts the turn; the session stays and accepts the next message.
-    pub(crate) fn stop(&self, target: &Surveyed, grace: Duration) -> Result<Stopped, StopError> {
+    pub(crate) fn stop(&self, target: &Surveyed, grace: Duration) -> Result<TerminationReport, Error> {
         let aborted = self.gateway.stop(&self.source.root, &target.key.id)?;
         let began = Instant::now();
         loop {
@@ -116,7 +117,8 @@ impl GatewayServer<'_> {
                 let open_in =
                     (now == Some(Status::Idle)).then(|| format!("its gateway, {}", target.key.root));
                 let how = how.to_owned();
-                return Ok(Stopped { was_stopped: !aborted, how, open_in, ..Stopped::already() });
+                let was_stopped = !aborted;
+                return Ok(TerminationReport { was_stopped, how, open_in, ..TerminationReport::default() });
             }
             if began.elapsed() >= grace {
                 let took = if aborted { "took the stop" } else { "found nothing to stop" };
@@ -127,20 +129,20 @@ impl GatewayServer<'_> {
         }
     }
 
-    pub(crate) fn interrupt(&self, target: &Surveyed) -> Result<(), StopError> {
-        Ok(self.gateway.stop(&self.source.root, &target.key.id).map(drop)?)
+    pub(crate) fn interrupt(&self, target: &Surveyed) -> Result<(), Error> {
+        self.gateway.stop(&self.source.root, &target.key.id).map(drop)
     }
 
-    pub(crate) fn send(&self, target: &Surveyed, words: &str) -> Result<(), SpeakError> {
-        let once = new_names::uuid().map_err(|error| SpeakError::Silent(error.to_string()))?;
-        Ok(self.gateway.send(&self.source.root, &target.key.id, words, &once)?)
+    pub(crate) fn send(&self, target: &Surveyed, words: &str) -> Result<(), Error> {
+        let once = new_names::uuid().map_err(|error| Error::failed(error.to_string()))?;
+        self.gateway.send(&self.source.root, &target.key.id, words, &once)
     }
 
-    pub(crate) fn answer(&self, target: &Surveyed, answer: &Answer) -> Result<(), SpeakError> {
-        Ok(self.gateway.answer(&self.source.root, &target.key.id, answer)?)
+    pub(crate) fn answer(&self, target: &Surveyed, answer: &Answer) -> Result<(), Error> {
+        self.gateway.answer(&self.source.root, &target.key.id, answer)
     }
 
-    pub(crate) fn tell(&self, to: &Addressee, words: &str, once: &str) -> Result<(), ServerError> {
+    pub(crate) fn tell(&self, to: &Addressee, words: &str, once: &str) -> Result<(), Error> {
         self.gateway.tell(&self.source.root, to, words, once)
     }
 }

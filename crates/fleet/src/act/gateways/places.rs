@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use agentctl_adapters::gateway::Addressee;
+use agentctl_model::{Error, ErrorKind};
 
-use crate::act::launch::{SlotError, SlotErrorKind};
+use crate::act::launch::{no_gateway, unknown_agent};
 use crate::keep::launches::{CallbackOrder, LaunchOrder};
 use crate::{Fleet, Source};
 
@@ -18,9 +19,9 @@ impl Fleet {
 
     /// Returns the source in which a new session of this agent would live. Of several gateways this is the one that was
     /// named, else the first.
-    pub fn place_to_launch(&self, adapter: &str, gateway: Option<&str>) -> Result<&Source, SlotError> {
+    pub fn place_to_launch(&self, adapter: &str, gateway: Option<&str>) -> Result<&Source, Error> {
         let mut of_adapter = self.sources.iter().filter(|source| source.name() == adapter);
-        let first = of_adapter.next().ok_or_else(|| SlotError::unknown(adapter))?;
+        let first = of_adapter.next().ok_or_else(|| unknown_agent(adapter))?;
         if first.adapter.gateway().is_none() {
             return Ok(first);
         }
@@ -33,7 +34,7 @@ impl Fleet {
     }
 
     /// Whether a new session of this agent would work on another machine, whose directories we cannot see.
-    pub fn works_elsewhere(&self, adapter: &str, gateway: Option<&str>) -> Result<bool, SlotError> {
+    pub fn works_elsewhere(&self, adapter: &str, gateway: Option<&str>) -> Result<bool, Error> {
         self.place_to_launch(adapter, gateway).map(is_elsewhere)
     }
 
@@ -43,20 +44,16 @@ impl Fleet {
     }
 
     /// Returns the recipient of a callback in the gateway that was named, else in the first.
-    pub(crate) fn callback_to(
-        &self,
-        to: Addressee,
-        gateway: Option<&str>,
-    ) -> Result<CallbackOrder, SlotError> {
+    pub(crate) fn callback_to(&self, to: Addressee, gateway: Option<&str>) -> Result<CallbackOrder, Error> {
         let source = match gateway {
             Some(said) => self.gateway_named(said, None)?,
-            None => self.gateways().next().ok_or_else(SlotError::no_gateway)?,
+            None => self.gateways().next().ok_or_else(no_gateway)?,
         };
         Ok(CallbackOrder { adapter: source.name().to_owned(), root: shown(&source.root.path), to })
     }
 
     /// If two configured gateways have the same name, this refuses instead of choosing one.
-    fn gateway_named(&self, said: &str, adapter: Option<&str>) -> Result<&Source, SlotError> {
+    fn gateway_named(&self, said: &str, adapter: Option<&str>) -> Result<&Source, Error> {
         let known = || self.gateways().filter(|source| adapter.is_none_or(|name| source.name() == name));
         let is_meant = |source: &&Source| {
             source.adapter.gateway().is_some_and(|gateway| gateway.is_meant(&source.root, said))
@@ -69,14 +66,14 @@ impl Fleet {
             [] => {
                 let all: Vec<&Source> = known().collect();
                 if all.is_empty() {
-                    return Err(SlotError::no_gateway());
+                    return Err(no_gateway());
                 }
-                Err(SlotError::new(SlotErrorKind::NoSuchGateway, format!("no gateway `{said}` is known"))
+                Err(Error::new(ErrorKind::NotFound, format!("no gateway `{said}` is known"))
                     .hint(format!("these are: {}", list(&all).join(", "))))
             }
             several => {
                 let message = format!("`{said}` fits {} gateways", several.len());
-                Err(SlotError::new(SlotErrorKind::Ambiguous, message)
+                Err(Error::new(ErrorKind::Ambiguous, message)
                     .hint(format!("say which: {}", list(several).join(", "))))
             }
         }

@@ -1,11 +1,11 @@
 //! Refuses what a launch cannot ask of a session without a process here.
 
-use agentctl_model::{Conversation, Refusal};
+use agentctl_model::{Conversation, Error};
 
 use crate::keep::launches::LaunchOrder;
 
 /// Refuses options that need a process here, to which they could be passed or for which one could wait.
-pub(super) fn refuse_what_needs_a_process(order: &LaunchOrder) -> Result<(), Refusal> {
+pub(super) fn refuse_what_needs_a_process(order: &LaunchOrder) -> Result<(), Error> {
     let resumed = matches!(order.conversation, Conversation::Stored { .. });
     let forked = matches!(order.conversation, Conversation::ForkOf { .. });
     let hooks = order.on_create.is_some() || order.on_complete.is_some();
@@ -54,7 +54,7 @@ pub(super) fn refuse_what_needs_a_process(order: &LaunchOrder) -> Result<(), Ref
     match asked.into_iter().find(|(asked, ..)| *asked) {
         None => Ok(()),
         Some((_, what, why, hint)) => {
-            let refusal = Refusal::new(format!("{} takes no {what}: {why}", order.adapter));
+            let refusal = Error::refused(format!("{} takes no {what}: {why}", order.adapter));
             Err(if hint.is_empty() { refusal } else { refusal.hint(hint) })
         }
     }

@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use agentctl_model::Error;
+
 use super::issue::{self, Issue};
 use super::request::check_words;
 use crate::Caller;
@@ -26,38 +28,14 @@ impl Default for Attachments {
     }
 }
 
-/// Why there is no prompt.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PromptError {
-    /// The request is wrong; otherwise it was tried and failed.
-    pub usage: bool,
-    pub message: String,
-    pub hint: Option<String>,
-}
-
-impl PromptError {
-    pub fn usage(message: impl Into<String>) -> Self {
-        Self { usage: true, message: message.into(), hint: None }
-    }
-
-    pub(super) fn failed(message: impl Into<String>) -> Self {
-        Self { usage: false, ..Self::usage(message) }
-    }
-
-    #[must_use]
-    pub fn hint(self, hint: impl Into<String>) -> Self {
-        Self { hint: Some(hint.into()), ..self }
-    }
-}
-
 impl Attachments {
     /// Returns the prompt and all attachments as one text. An issue or a specification alone is enough; `cwd` is where
     /// the issue's repository is looked up.
-    pub fn behind(&self, prompt: Option<String>, caller: &Caller, cwd: &Path) -> Result<String, PromptError> {
+    pub fn behind(&self, prompt: Option<String>, caller: &Caller, cwd: &Path) -> Result<String, Error> {
         let mut words = match prompt {
             Some(prompt) => checked(prompt)?,
             None if self.spec.is_some() || self.issue.is_some() => String::new(),
-            None => return Err(PromptError::usage("there is no prompt")),
+            None => return Err(Error::usage("there is no prompt")),
         };
         if let Some(issue) = &self.issue {
             append(&mut words, "issue", &format!("#{}", issue.number), &issue::fetch(issue, caller, cwd)?);
@@ -80,19 +58,19 @@ fn append(words: &mut String, kind: &str, name: &str, text: &str) {
 }
 
 /// Returns the prompt if an agent can be given it.
-fn checked(words: String) -> Result<String, PromptError> {
-    check_words(&words).map_err(PromptError::usage)?;
+fn checked(words: String) -> Result<String, Error> {
+    check_words(&words).map_err(Error::usage)?;
     Ok(words)
 }
 
 /// Returns the text of a file, which must be UTF-8 text.
-pub fn text_of(path: &Path, most: u64) -> Result<String, PromptError> {
+pub fn text_of(path: &Path, most: u64) -> Result<String, Error> {
     let shown = path.display().to_string();
-    let failed = |error: io::Error| PromptError::usage(format!("cannot read {shown}: {error}"));
+    let failed = |error: io::Error| Error::usage(format!("cannot read {shown}: {error}"));
     // Reading one byte more than allowed shows that the file is too large.
     let bytes = match agentctl_files::read_beginning(path, most.saturating_add(1)) {
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
-            return Err(PromptError::usage(format!("{shown} is not a file")));
+            return Err(Error::usage(format!("{shown} is not a file")));
         }
         read => read.map_err(failed)?,
     };
@@ -100,12 +78,12 @@ pub fn text_of(path: &Path, most: u64) -> Result<String, PromptError> {
 }
 
 /// Converts bytes to text of at most this size.
-pub fn text(bytes: Vec<u8>, shown: &str, most: u64) -> Result<String, PromptError> {
+pub fn text(bytes: Vec<u8>, shown: &str, most: u64) -> Result<String, Error> {
     if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > most {
-        return Err(PromptError::usage(format!("{shown} has more than {most} bytes"))
+        return Err(Error::usage(format!("{shown} has more than {most} bytes"))
             .hint("--max-file-size allows more, or name the file in the prompt"));
     }
-    let refuse = |why: &str| PromptError::usage(format!("{shown} is no text: {why}"));
+    let refuse = |why: &str| Error::usage(format!("{shown} is no text: {why}"));
     if let Some(at) = bytes.iter().position(|byte| *byte == 0) {
         return Err(refuse(&format!("it holds a NUL at byte {at}")));
     }

@@ -5,10 +5,10 @@ use std::io::{Read, Seek};
 use std::path::Path;
 use std::time::Duration;
 
+use agentctl_model::Error;
 use agentctl_process::{Order, spawn};
 use serde_json::Value;
 
-use super::attachments::PromptError;
 use crate::Caller;
 
 const TIMEOUT: Duration = Duration::from_mins(1);
@@ -21,9 +21,9 @@ pub struct Issue {
 }
 
 /// Returns the title and body of the issue.
-pub(super) fn fetch(issue: &Issue, caller: &Caller, cwd: &Path) -> Result<String, PromptError> {
+pub(super) fn fetch(issue: &Issue, caller: &Caller, cwd: &Path) -> Result<String, Error> {
     let Issue { number, repo } = issue;
-    let failed = |why: String| PromptError::failed(format!("cannot fetch issue #{number}: {why}"));
+    let failed = |why: String| Error::failed(format!("cannot fetch issue #{number}: {why}"));
     let program = caller.find_program(Path::new("gh")).ok_or_else(|| {
         failed("the GitHub CLI `gh` is not installed".to_owned())
             .hint("install it, or paste the issue into the prompt")

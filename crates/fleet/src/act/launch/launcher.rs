@@ -4,10 +4,9 @@
 use std::io;
 use std::time::Duration;
 
-use agentctl_model::Surveyed;
+use agentctl_model::{Error, Surveyed};
 use jiff::Timestamp;
 
-use super::LaunchError;
 use super::request::LaunchRequest;
 use super::slots::{Defaults, LaunchPlan};
 use crate::keep::launches::{LaunchOrder, WorktreeOrder};
@@ -57,7 +56,7 @@ impl Launcher {
         words: &str,
         now: Timestamp,
         cancelled: impl Fn() -> bool,
-    ) -> Result<Surveyed, LaunchError> {
+    ) -> Result<Surveyed, Error> {
         self.fleet.launch(order, words, &self.caller, now)?.wait(&self.fleet, cancelled)
     }
 }

@@ -17,31 +17,29 @@ use std::io;
 use std::time::Duration;
 
 use agentctl_adapters::hold::{HoldPlan, Protocol};
-use agentctl_model::{Intent, Observed, Refusal, SourceReport, SpawnPlan, Surveyed};
+use agentctl_model::{Error, Intent, Observed, SourceReport, SpawnPlan, Surveyed};
 use agentctl_process::{Order, Started, spawn, wait_any_gone};
 use jiff::Timestamp;
 
 use crate::act::caller::Caller;
 use crate::act::gateways::GatewayLaunch;
+use crate::act::offered::unless_offered;
 use crate::act::stop::termination::Termination;
 use crate::keep::kernel_lock::KernelLock;
 use crate::keep::launches;
-use crate::keep::launches::{
-    Failed, LaunchFolder, LaunchOrder, MARK, NewLaunch, ProcessMark, Record, WorktreeOrder,
-};
+use crate::keep::launches::{LaunchFolder, LaunchOrder, MARK, NewLaunch, ProcessMark, Record, WorktreeOrder};
 use crate::keep::new_names;
 use crate::read::query::Query;
 use crate::{Fleet, worktree};
 
-pub use attachments::{Attachments, MAX_FILE, PromptError, text, text_of};
+pub use attachments::{Attachments, MAX_FILE, text, text_of};
 pub use issue::Issue;
 pub use launcher::Launcher;
 pub use request::{LaunchOptions, LaunchRequest, check_folder, check_words, misfit};
 pub use resume::ResumeRequest;
 pub use side_by_side::SlotResults;
-pub use slots::{
-    Choice, Defaults, LaunchPlan, MOST_SLOTS, PlannedSlot, SlotError, SlotErrorKind, check_count,
-};
+pub use slots::{Choice, Defaults, LaunchPlan, MOST_SLOTS, PlannedSlot, check_count};
+pub(crate) use slots::{no_gateway, unknown_agent};
 
 /// The agentctl command that is a runner.
 pub const RUNNER: &str = "__run";
@@ -52,42 +50,6 @@ const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often the result of a runner is polled, which reads two small files of our own. A watch by the kernel would cost
 /// more, since removing it takes tens of milliseconds.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
-
-/// Why there is no session. Nothing is left behind.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LaunchError {
-    /// It was not tried, because it must not or cannot be done; otherwise it was tried and failed.
-    pub refused: bool,
-    pub message: String,
-    pub hint: Option<String>,
-}
-
-impl LaunchError {
-    pub fn failed(message: impl Into<String>) -> Self {
-        Self { refused: false, message: message.into(), hint: None }
-    }
-
-    pub fn refused(message: impl Into<String>) -> Self {
-        Self { refused: true, ..Self::failed(message) }
-    }
-
-    #[must_use]
-    pub fn hint(self, hint: impl Into<String>) -> Self {
-        Self { hint: Some(hint.into()), ..self }
-    }
-}
-
-impl From<Refusal> for LaunchError {
-    fn from(refusal: Refusal) -> Self {
-        Self { refused: true, message: refusal.reason, hint: refusal.hint }
-    }
-}
-
-impl From<Failed> for LaunchError {
-    fn from(failed: Failed) -> Self {
-        Self { refused: failed.refused, message: failed.message, hint: failed.hint }
-    }
-}
 
 /// A launch in progress.
 #[derive(Debug)]
@@ -111,7 +73,7 @@ struct Running {
 
 impl Fleet {
     /// Returns what would be started. Refuses what makes no sense for this agent.
-    pub fn plan(&self, order: &LaunchOrder, intent: &Intent) -> Result<SpawnPlan, Refusal> {
+    pub fn plan(&self, order: &LaunchOrder, intent: &Intent) -> Result<SpawnPlan, Error> {
         self.plan_with_protocol(order, intent).map(|(plan, _)| plan)
     }
 
@@ -120,11 +82,11 @@ impl Fleet {
         &self,
         order: &LaunchOrder,
         intent: &Intent,
-    ) -> Result<(SpawnPlan, Option<Box<dyn Protocol>>), Refusal> {
+    ) -> Result<(SpawnPlan, Option<Box<dyn Protocol>>), Error> {
         let adapter = self.sources.iter().find(|source| source.name() == order.adapter);
         let control = adapter.and_then(|source| source.adapter.control());
         let control = control.ok_or_else(|| {
-            Refusal::new(format!("{} sessions can only be read, not started", order.adapter))
+            Error::refused(format!("{} sessions can only be read, not started", order.adapter))
                 .hint("`agentctl adapters` shows what can be done with which agent")
         })?;
         let (mut plan, protocol) = if order.hold {
@@ -153,14 +115,20 @@ impl Fleet {
         words: &str,
         caller: &Caller,
         now: Timestamp,
-    ) -> Result<Launching, LaunchError> {
+    ) -> Result<Launching, Error> {
+        let (adapter, wanted) = (order.adapter.clone(), order.capability());
+        let offered = |error: Error| match wanted {
+            Some(wanted) => unless_offered(error, &adapter, wanted),
+            None => error,
+        };
         if let Some(server) = self.server_named(&order.adapter, &order.root) {
             return server
                 .launch(order, words, caller, now)
-                .map(|hosted| Launching(Work::InGateway(Box::new(hosted))));
+                .map(|hosted| Launching(Work::InGateway(Box::new(hosted))))
+                .map_err(offered);
         }
         // An order without a plan is refused before anything is written.
-        self.plan(&order, &order.intent(words.to_owned(), order.cwd.clone()))?;
+        self.plan(&order, &order.intent(words.to_owned(), order.cwd.clone())).map_err(offered)?;
         let begin = || -> io::Result<Launching> {
             let record = Record {
                 version: launches::VERSION,
@@ -181,7 +149,7 @@ impl Fleet {
             Ok(Launching(Work::Run(Box::new(Running { folder, runner: started?, _awaited: awaited }))))
         };
         begin().map_err(|error| {
-            LaunchError::failed(format!(
+            Error::agent_failed(format!(
                 "cannot start the launch in {}: {error}",
                 caller.launches().display()
             ))
@@ -222,7 +190,7 @@ impl Launching {
     }
 
     /// Waits for the outcome; cancels the launch once `cancelled` returns true.
-    pub fn wait(mut self, fleet: &Fleet, cancelled: impl Fn() -> bool) -> Result<Surveyed, LaunchError> {
+    pub fn wait(mut self, fleet: &Fleet, cancelled: impl Fn() -> bool) -> Result<Surveyed, Error> {
         loop {
             if let Some(outcome) = self.outcome(fleet) {
                 return outcome;
@@ -244,7 +212,7 @@ impl Launching {
     }
 
     /// Returns the session once a survey shows its turn, or why there is none.
-    pub fn outcome(&mut self, fleet: &Fleet) -> Option<Result<Surveyed, LaunchError>> {
+    pub fn outcome(&mut self, fleet: &Fleet) -> Option<Result<Surveyed, Error>> {
         match &mut self.0 {
             Work::Run(running) => running.outcome(fleet),
             Work::InGateway(hosted) => hosted.outcome(fleet),
@@ -253,7 +221,7 @@ impl Launching {
 }
 
 impl Running {
-    fn outcome(&mut self, fleet: &Fleet) -> Option<Result<Surveyed, LaunchError>> {
+    fn outcome(&mut self, fleet: &Fleet) -> Option<Result<Surveyed, Error>> {
         // This is checked before the files are read, so that everything the runner wrote before it exited is there.
         let runner_ended = self.runner.ended().ok().flatten().is_some();
         if let Some(failed) = self.folder.failed() {
@@ -265,7 +233,7 @@ impl Running {
         let record = match self.folder.record() {
             Ok(record) => record,
             Err(error) => {
-                return Some(Err(LaunchError::failed(format!("the launch record is gone: {error}"))));
+                return Some(Err(Error::agent_failed(format!("the launch record is gone: {error}"))));
             }
         };
         if record.settled || runner_ended {
@@ -278,7 +246,7 @@ impl Running {
             return None;
         }
         clean_up(fleet, &self.folder, &record);
-        Some(Err(LaunchError::failed("the launch was killed before it had a session")))
+        Some(Err(Error::agent_failed("the launch was killed before it had a session")))
     }
 }
 

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use agentctl_adapters::gateway::Addressee;
-use agentctl_model::{Conversation, Permission};
+use agentctl_model::{Conversation, Error, ErrorKind, Permission};
 
-use super::slots::{Choice, LaunchPlan, PlannedSlot, SlotError, SlotErrorKind, names};
+use super::slots::{Choice, LaunchPlan, PlannedSlot, names};
 use crate::Fleet;
 use crate::keep::launches::{LaunchOrder, WorktreeOrder};
 use crate::keep::new_names;
@@ -94,7 +94,7 @@ impl Fleet {
         worktree: Option<WorktreeOrder>,
         in_group: Option<(&str, &str)>,
         programs: &BTreeMap<String, PathBuf>,
-    ) -> Result<LaunchOrder, SlotError> {
+    ) -> Result<LaunchOrder, Error> {
         let options = request.options.clone();
         let gateway = options.gateway.as_deref();
         let source = self.place_to_launch(&choice.adapter, gateway)?;
@@ -102,7 +102,7 @@ impl Fleet {
         if let Some(why) =
             given.iter().find_map(|(what, value)| misfit(&choice.adapter, what, value.as_deref()?))
         {
-            return Err(SlotError::new(SlotErrorKind::Unknown, why));
+            return Err(Error::usage(why));
         }
         // A session in a gateway takes no worktree, and its own check refuses one.
         if let (Some(WorktreeOrder { repository, branch, base }), None) =
@@ -115,7 +115,7 @@ impl Fleet {
         } else if gateway.is_some() && source.adapter.gateway().is_none() {
             let message =
                 format!("{} does not run in a gateway, and no callback goes through one", choice.adapter);
-            return Err(SlotError::new(SlotErrorKind::Refused, message));
+            return Err(Error::refused(message));
         } else {
             None
         };
@@ -129,8 +129,7 @@ impl Fleet {
             model: choice.model.clone(),
             permission: options.permission,
             system_prompt: options.system_prompt,
-            fresh_id: new_names::uuid()
-                .map_err(|error| SlotError::new(SlotErrorKind::Failed, error.to_string()))?,
+            fresh_id: new_names::uuid().map_err(|error| Error::failed(error.to_string()))?,
             program: programs.get(&choice.adapter).cloned(),
             env: options.env.into_iter().map(|(name, value)| (name, Some(value))).collect(),
             // A single launch has no group and no slot name.
@@ -158,14 +157,12 @@ pub fn misfit(adapter: &str, what: &str, value: &str) -> Option<String> {
 }
 
 /// A request that makes no sense is wrong usage; a failure of git may be temporary.
-fn no_such_tree(error: &WorktreeError) -> SlotError {
-    let kind = match error {
-        WorktreeError::NotARepository(_) | WorktreeError::BadBranch(_) | WorktreeError::BadBase(_) => {
-            SlotErrorKind::Unknown
-        }
-        _ => SlotErrorKind::Failed,
+fn no_such_tree(error: &WorktreeError) -> Error {
+    let kind = match error.kind() {
+        ErrorKind::Usage => ErrorKind::Usage,
+        _ => ErrorKind::Failed,
     };
-    SlotError::new(kind, error.to_string())
+    Error::new(kind, error.to_string())
 }
 
 pub(super) fn milliseconds(time: Duration) -> u64 {

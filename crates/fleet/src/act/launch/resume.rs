@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use agentctl_model::{Conversation, Permission, Status, Surveyed, text};
+use agentctl_model::{Capability, Conversation, Error, Permission, Status, Surveyed, text};
 
-use super::LaunchError;
 use super::request::milliseconds;
+use crate::act::offered::unless_offered;
 use crate::keep::launches::LaunchOrder;
 use crate::keep::new_names;
 use crate::{Fleet, Offer};
@@ -35,14 +35,25 @@ impl Fleet {
         found: &Surveyed,
         request: &ResumeRequest,
         programs: &BTreeMap<String, PathBuf>,
-    ) -> Result<LaunchOrder, LaunchError> {
+    ) -> Result<LaunchOrder, Error> {
+        let wanted = if request.fork { Capability::Fork } else { Capability::Resume };
+        let order = self.order_to_resume(found, request, programs);
+        order.map_err(|error| unless_offered(error, &found.key.adapter, wanted))
+    }
+
+    fn order_to_resume(
+        &self,
+        found: &Surveyed,
+        request: &ResumeRequest,
+        programs: &BTreeMap<String, PathBuf>,
+    ) -> Result<LaunchOrder, Error> {
         let hosted = self.is_in_gateway(found);
         if !request.fork {
             self.refuse_live(found, hosted)?;
         }
         if found.session.is_subagent() {
             let parent = text::shell_word(found.session.parent_id.as_deref().unwrap_or("ID"));
-            return Err(LaunchError::refused("a sub-agent cannot be taken up by itself")
+            return Err(Error::refused("a sub-agent cannot be taken up by itself")
                 .hint(format!("`agentctl resume {parent}` speaks to its parent")));
         }
         self.may_resume(found)?;
@@ -64,7 +75,7 @@ impl Fleet {
             model: request.model.clone(),
             permission: request.permission,
             system_prompt: None,
-            fresh_id: new_names::uuid().map_err(|error| LaunchError::failed(error.to_string()))?,
+            fresh_id: new_names::uuid().map_err(|error| Error::agent_failed(error.to_string()))?,
             program: programs.get(&found.key.adapter).cloned(),
             env: BTreeMap::new(),
             // The group of a session is the group of its first launch.
@@ -85,29 +96,29 @@ impl Fleet {
     }
 }
 
-fn folder_of(found: &Surveyed) -> Result<String, LaunchError> {
+fn folder_of(found: &Surveyed) -> Result<String, Error> {
     let id = &found.key.id;
     let cwd = found.session.cwd.clone().ok_or_else(|| {
-        LaunchError::failed(format!("the folder of session {id} is not known, so it cannot be resumed"))
+        Error::agent_failed(format!("the folder of session {id} is not known, so it cannot be resumed"))
     })?;
     match agentctl_files::is_folder_within(Path::new(&cwd)) {
         Ok(true) => Ok(cwd),
-        Ok(false) => Err(LaunchError::failed(format!("the folder of session {id} is gone: {cwd}"))
+        Ok(false) => Err(Error::agent_failed(format!("the folder of session {id} is gone: {cwd}"))
             .hint("make it again, or launch a new session elsewhere")),
-        Err(silent) => Err(LaunchError::failed(format!("the folder of session {id}, {cwd}, {silent}"))),
+        Err(silent) => Err(Error::agent_failed(format!("the folder of session {id}, {cwd}, {silent}"))),
     }
 }
 
 impl Fleet {
     /// Refuses a live session, because two processes would corrupt one conversation. An idle session in a gateway has
     /// no process that could interfere.
-    pub(crate) fn refuse_live(&self, found: &Surveyed, hosted: bool) -> Result<(), LaunchError> {
+    pub(crate) fn refuse_live(&self, found: &Surveyed, hosted: bool) -> Result<(), Error> {
         let session = &found.session;
         if session.status == Status::Stopped || (hosted && session.status == Status::Idle) {
             return Ok(());
         }
         let pid = session.pid.map(|pid| format!(" in process {pid}")).unwrap_or_default();
         let message = format!("session {} is live{pid} ({})", session.id, session.status.as_str());
-        Err(LaunchError::refused(message).hint(self.instead_of(&[Offer::Resume], found)))
+        Err(Error::refused(message).hint(self.instead_of(&[Offer::Resume], found)))
     }
 }

@@ -1,5 +1,7 @@
 //! Which launches one request makes: the agents, their models, and their slot names. Pure.
 
+use agentctl_model::Error;
+
 use crate::keep::launches::LaunchOrder;
 
 /// An agent and a model, as requested.
@@ -44,7 +46,8 @@ impl Defaults {
 pub struct PlannedSlot {
     pub name: String,
     pub adapter: String,
-    pub order: Result<LaunchOrder, SlotError>,
+    /// An error here fails this slot and no other.
+    pub order: Result<LaunchOrder, Error>,
 }
 
 /// Everything that is to be launched.
@@ -62,47 +65,15 @@ impl LaunchPlan {
     }
 }
 
-/// Why a slot has no order. It fails this slot and no other.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SlotError {
-    pub message: String,
-    pub kind: SlotErrorKind,
-    pub hint: Option<String>,
+pub(crate) fn unknown_agent(adapter: &str) -> Error {
+    Error::usage(format!("there is no agent `{adapter}`"))
+        .hint("`agentctl adapters` lists the agents; one may be switched off in config.toml")
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SlotErrorKind {
-    /// No such agent is known, or no such worktree can be requested.
-    Unknown,
-    /// There is no gateway, or this agent lives in none.
-    Refused,
-    /// No gateway matches the name.
-    NoSuchGateway,
-    /// More than one gateway matches.
-    Ambiguous,
-    Failed,
-}
-
-impl SlotError {
-    pub(crate) fn new(kind: SlotErrorKind, message: impl Into<String>) -> Self {
-        Self { message: message.into(), kind, hint: None }
-    }
-
-    #[must_use]
-    pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
-        Self { hint: Some(hint.into()), ..self }
-    }
-
-    pub(crate) fn unknown(adapter: &str) -> Self {
-        Self::new(SlotErrorKind::Unknown, format!("there is no agent `{adapter}`"))
-            .hint("`agentctl adapters` lists the agents; one may be switched off in config.toml")
-    }
-
-    pub(crate) fn no_gateway() -> Self {
-        Self::new(SlotErrorKind::Refused, "no gateway is known").hint(
-            "set OPENCLAW_GATEWAY_URL, or name one in config.toml as one of `gateways` of [adapters.openclaw]",
-        )
-    }
+pub(crate) fn no_gateway() -> Error {
+    Error::refused("no gateway is known").hint(
+        "set OPENCLAW_GATEWAY_URL, or name one in config.toml as one of `gateways` of [adapters.openclaw]",
+    )
 }
 
 /// Returns a unique name for every choice: the agent, its model if that tells them apart, and a number if nothing does.

@@ -4,8 +4,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use agentctl_adapters::gateway::ServerError;
-use agentctl_model::{Outcome, Surveyed, text};
+use agentctl_model::{Error, ErrorKind, Outcome, Surveyed, text};
 use jiff::Timestamp;
 
 use super::Runner;
@@ -32,8 +31,10 @@ impl Runner<'_> {
                     let done = Callback { delivered_at: Some(now()), error: None, given_up: false };
                     return self.folder.write_callback(&done);
                 }
-                Err(ServerError::Refused(refusal)) => (refusal.reason, false),
-                Err(ServerError::Unheard(why)) => (why, began.elapsed() < RETRY_LIMIT),
+                Err(error) => {
+                    let may_come = error.kind == ErrorKind::NoAnswer && began.elapsed() < RETRY_LIMIT;
+                    (error.message, may_come)
+                }
             };
             let state = Callback { delivered_at: None, error: Some(error), given_up: !may_come };
             self.folder.write_callback(&state)?;
@@ -46,10 +47,10 @@ impl Runner<'_> {
     }
 
     /// Sends under the id of this launch, so that repeated attempts are delivered once.
-    fn try_callback(&self, order: &CallbackOrder, words: &str) -> Result<(), ServerError> {
+    fn try_callback(&self, order: &CallbackOrder, words: &str) -> Result<(), Error> {
         let server = self.fleet.server_named(&order.adapter, &order.root);
         let server = server.ok_or_else(|| {
-            ServerError::Unheard(format!("no gateway at {} is configured any more", order.root))
+            Error::no_answer(format!("no gateway at {} is configured any more", order.root))
         })?;
         server.tell(&order.to, words, &format!("agentctl-{}", self.record.id))
     }

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use agentctl_adapters::hold::Protocol;
 use agentctl_adapters::{Control, WatchTarget};
 use agentctl_model::{
-    Conversation, EndedBy, FirstWords, IdSource, Outcome, ProcessRef, Rule, SpawnPlan, Status, Stdin,
+    Conversation, EndedBy, Error, FirstWords, IdSource, Outcome, ProcessRef, Rule, SpawnPlan, Status, Stdin,
     Surveyed, text,
 };
 use agentctl_process::{Ending, Order, Started, spawn};
@@ -25,11 +25,11 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::act::caller::Caller;
 use crate::act::launch::complaint::{WORDS, complaint};
-use crate::act::launch::{LaunchError, end_family, glance, undo};
+use crate::act::launch::{end_family, glance, undo};
 use crate::act::stop::StopOptions;
 use crate::hold::{Holder, Limits, Pipes};
 use crate::keep::kernel_lock::KernelLock;
-use crate::keep::launches::{Exit, Failed, LaunchFolder, LaunchOrder, MARK, ProcessMark, Record};
+use crate::keep::launches::{Exit, LaunchFolder, LaunchOrder, MARK, ProcessMark, Record};
 use crate::{Fleet, Source};
 use end_notifier::After;
 pub use end_notifier::{EndNotifier, OwnAddress};
@@ -87,15 +87,14 @@ impl<'a> Runner<'a> {
         match begun {
             Ok(running) => self.watch_to_end(running),
             Err(error) => {
-                let failed = Failed { refused: error.refused, message: error.message, hint: error.hint };
                 self.undo();
-                self.folder.write_failed(&failed)
+                self.folder.write_failed(&error.into())
             }
         }
     }
 
     /// Does everything up to the moment at which a survey shows the turn.
-    fn begin(&mut self) -> Result<Running, LaunchError> {
+    fn begin(&mut self) -> Result<Running, Error> {
         let cwd = self.make_place()?;
         // The directory stays locked until the session itself is seen; from then on the session is the lock.
         let _directory = self.take_directory(&cwd)?;
@@ -128,14 +127,14 @@ impl<'a> Runner<'a> {
     fn plan(
         &self,
         cwd: PathBuf,
-    ) -> Result<(&'static dyn Control, SpawnPlan, Option<Box<dyn Protocol>>), LaunchError> {
+    ) -> Result<(&'static dyn Control, SpawnPlan, Option<Box<dyn Protocol>>), Error> {
         let words = self.folder.words().map_err(|error| failed("read the prompt", &error))?;
         let order = &self.record.order;
         let (plan, protocol) = self.fleet.plan_with_protocol(order, &order.intent(words, cwd))?;
         let control = self.source().and_then(|source| source.adapter.control());
         control
             .map(|control| (control, plan, protocol))
-            .ok_or_else(|| LaunchError::refused("this agent can only be read"))
+            .ok_or_else(|| Error::refused("this agent can only be read"))
     }
 
     fn source(&self) -> Option<&Source> {
@@ -156,9 +155,9 @@ impl<'a> Runner<'a> {
         &mut self,
         plan: &SpawnPlan,
         protocol: Option<Box<dyn Protocol>>,
-    ) -> Result<(Started, Option<Holder>), LaunchError> {
+    ) -> Result<(Started, Option<Holder>), Error> {
         let program = self.caller.find_program(plan.program.as_ref()).ok_or_else(|| {
-            LaunchError::failed(format!(
+            Error::agent_failed(format!(
                 "{} is not installed: no program `{}` on the PATH",
                 self.record.order.adapter, plan.program
             ))
@@ -206,7 +205,7 @@ impl<'a> Runner<'a> {
     }
 
     /// Waits for the id, and then until a survey shows the turn. The agent may exit before or after either.
-    fn await_turn(&mut self, running: &mut Running, plan: &SpawnPlan) -> Result<(), LaunchError> {
+    fn await_turn(&mut self, running: &mut Running, plan: &SpawnPlan) -> Result<(), Error> {
         let mut cut_short: Option<Instant> = None;
         let mut rest = Duration::ZERO;
         loop {
@@ -222,10 +221,10 @@ impl<'a> Runner<'a> {
                 return self.ended_early(ending, running, plan);
             }
             if self.folder.is_cancelled() {
-                return Err(LaunchError::failed("the launch was cancelled"));
+                return Err(Error::agent_failed("the launch was cancelled"));
             }
             if running.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                return Err(LaunchError::failed("its time was up before there was a session"));
+                return Err(Error::agent_failed("its time was up before there was a session"));
             }
             let session = glance(self.fleet, &self.record);
             rest = (began.elapsed() * PAUSE_FACTOR).max(PAUSE);
@@ -270,12 +269,7 @@ impl<'a> Runner<'a> {
     /// Handles an agent that exited before its turn was seen. This is a successful launch if the turn completed. One
     /// that failed at once is no launch and leaves nothing of ours behind; what the agent recorded stays, and the error
     /// names it.
-    fn ended_early(
-        &mut self,
-        ending: Ending,
-        running: &mut Running,
-        plan: &SpawnPlan,
-    ) -> Result<(), LaunchError> {
+    fn ended_early(&mut self, ending: Ending, running: &mut Running, plan: &SpawnPlan) -> Result<(), Error> {
         // This runner is the first to know that the process has exited, so it writes that before the survey. Otherwise
         // another process in that directory could be taken for the owner of the session.
         self.note_exit(ending, false).map_err(|error| failed("write down how the agent ended", &error))?;
@@ -305,16 +299,16 @@ impl<'a> Runner<'a> {
         let program = &plan.program;
         Err(match session.filter(|session| running.has_accepted_prompt(&self.record.order, session)) {
             None => {
-                LaunchError::failed(format!("`{program}` ended before its turn was seen ({exit}): {words}"))
+                Error::agent_failed(format!("`{program}` ended before its turn was seen ({exit}): {words}"))
             }
-            Some(session) => LaunchError::failed(format!(
+            Some(session) => Error::agent_failed(format!(
                 "the turn of `{program}` failed at once ({exit}): {words}"
             ))
             .hint(format!("`{program}` keeps it: `agentctl peek {}`", text::shell_word(&session.key.id))),
         })
     }
 
-    fn settle(&mut self) -> Result<(), LaunchError> {
+    fn settle(&mut self) -> Result<(), Error> {
         self.record.settled = true;
         self.write_record()
     }
@@ -389,7 +383,7 @@ impl<'a> Runner<'a> {
     fn end_after_timeout(&self) {
         let options = StopOptions { grace: Duration::from_secs(10), force: false };
         if let Some(session) = glance(self.fleet, &self.record) {
-            let _ = self.fleet.stop_for(&self.timeout_reason(), &session, self.caller, options);
+            let _ = self.fleet.terminate(&self.timeout_reason(), &session, self.caller, options);
         }
         end_family(self.fleet, &self.record);
     }
@@ -404,7 +398,7 @@ impl<'a> Runner<'a> {
         undo(self.fleet, &self.record);
     }
 
-    fn write_record(&self) -> Result<(), LaunchError> {
+    fn write_record(&self) -> Result<(), Error> {
         self.folder.write_record(&self.record).map_err(|error| failed("write the launch record", &error))
     }
 
@@ -496,6 +490,6 @@ impl Printed {
     }
 }
 
-fn failed(what: &str, error: &io::Error) -> LaunchError {
-    LaunchError::failed(format!("cannot {what}: {error}"))
+fn failed(what: &str, error: &io::Error) -> Error {
+    Error::agent_failed(format!("cannot {what}: {error}"))
 }

@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use agentctl_model::{Conversation, Survey};
+use agentctl_model::{Conversation, CoverageKind, Error, ErrorKind, Survey};
 use jiff::Timestamp;
 
 use super::Runner;
 use crate::Fleet;
 use crate::act::caller::Caller;
-use crate::act::launch::{LaunchError, glance};
+use crate::act::launch::glance;
 use crate::keep::kernel_lock::KernelLock;
 use crate::keep::locks::Locks;
 use crate::keep::marks::Marks;
@@ -26,7 +26,7 @@ const TRIES: usize = 3;
 
 impl Runner<'_> {
     /// Returns where the agent will run; makes its worktree if one was requested.
-    pub(super) fn make_place(&mut self) -> Result<PathBuf, LaunchError> {
+    pub(super) fn make_place(&mut self) -> Result<PathBuf, Error> {
         let Some(order) = self.record.order.worktree.clone() else {
             return Ok(self.record.order.cwd.clone());
         };
@@ -42,21 +42,22 @@ impl Runner<'_> {
             Err(error) => {
                 // If git refused, nothing was made.
                 self.record.made = None;
-                let refused = matches!(error, WorktreeError::Untrusted { .. });
-                Err(LaunchError { refused, message: error.to_string(), hint: error.hint() })
+                let untrusted = matches!(error, WorktreeError::Untrusted { .. });
+                let kind = if untrusted { ErrorKind::Refused } else { ErrorKind::AgentFailed };
+                Err(Error::from(error).of_kind(kind))
             }
         }
     }
 
     /// Takes the kernel's lock on the directory and checks that no session holds it. Of two racing launches, one waits
     /// here until the other's session is seen.
-    pub(super) fn take_directory(&self, cwd: &Path) -> Result<Option<KernelLock>, LaunchError> {
+    pub(super) fn take_directory(&self, cwd: &Path) -> Result<Option<KernelLock>, Error> {
         let place = held_place(cwd);
         let held = KernelLock::on_folder(&place, TIMEOUT)
-            .map_err(|error| LaunchError::failed(format!("cannot work in {}: {error}", place.display())))?;
+            .map_err(|error| Error::agent_failed(format!("cannot work in {}: {error}", place.display())))?;
         if held.is_none() {
             let reason = format!("another launch has been starting in {} for minutes", place.display());
-            return Err(LaunchError::refused(reason).hint("`agentctl doctor` shows what runs there"));
+            return Err(Error::refused(reason).hint("`agentctl doctor` shows what runs there"));
         }
         match &self.record.order.conversation {
             Conversation::New if self.record.order.force => {}
@@ -68,7 +69,7 @@ impl Runner<'_> {
     }
 
     /// Refuses a live session, because two processes would corrupt one conversation.
-    fn refuse_a_live_session(&self, id: &str) -> Result<(), LaunchError> {
+    fn refuse_a_live_session(&self, id: &str) -> Result<(), Error> {
         let mut probe = self.record.clone();
         probe.session_id = Some(id.to_owned());
         let Some(seen) = glance(self.fleet, &probe) else { return Ok(()) };
@@ -77,18 +78,16 @@ impl Runner<'_> {
 }
 
 /// Refuses if there is a manual lock on the directory or above it, or a live session in the same worktree.
-pub(crate) fn refuse_a_held_directory(fleet: &Fleet, caller: &Caller, cwd: &Path) -> Result<(), LaunchError> {
+pub(crate) fn refuse_a_held_directory(fleet: &Fleet, caller: &Caller, cwd: &Path) -> Result<(), Error> {
     let survey = survey_live(fleet);
     let locks = Locks::of(Store::at(&caller.home));
     #[expect(clippy::disallowed_methods, reason = "a manual lock may have run out")]
     let now = Timestamp::now();
-    let holders = locks.holders(&survey, cwd, now).map_err(|error| {
-        let failed = LaunchError::failed(error.to_string());
-        error.hint().map_or(failed.clone(), |hint| failed.hint(hint))
-    })?;
+    let holders = locks.holders(&survey, cwd, now);
+    let holders = holders.map_err(|error| Error::from(error).of_kind(ErrorKind::AgentFailed))?;
     match holders.first() {
         None => Ok(()),
-        Some(holder) => Err(LaunchError::refused(holder.to_string())
+        Some(holder) => Err(Error::refused(holder.to_string())
             .hint("give it a tree of its own with --worktree REPO --branch NAME, or --force it")),
     }
 }
@@ -97,7 +96,7 @@ fn survey_live(fleet: &Fleet) -> Survey {
     let ask = || fleet.survey(&Query::new(Wanted::Live));
     let mut survey = ask();
     for _ in 1..TRIES {
-        if !survey.sources.iter().any(|source| source.coverage == "timed-out") {
+        if !survey.sources.iter().any(|source| source.coverage == CoverageKind::TimedOut) {
             break;
         }
         survey = ask();

@@ -8,16 +8,16 @@ pub(crate) mod termination;
 use std::time::{Duration, Instant};
 
 use agentctl_adapters::Control;
-use agentctl_adapters::gateway::ServerError;
 use agentctl_files::is_folder_within;
 use agentctl_model::{
-    CleanSignal, EndedBy, Observed, Process, ProcessEntry, Refusal, Rule, Session, SpawnPlan, Status,
+    Capability, CleanSignal, EndedBy, Error, Observed, Process, ProcessRole, Session, SpawnPlan, Status,
     StopWay, Survey, Surveyed, Tie, text,
 };
 use agentctl_process::{InspectRequest, Kernel, Order, Proven, Signal, SignalError, spawn};
 
 use crate::act::caller::Caller;
-use crate::act::stop::termination::{Termination, TerminationReport};
+use crate::act::offered::unless_offered;
+use crate::act::stop::termination::Termination;
 use crate::keep::launches::{LaunchFolder, MARK};
 use crate::read::offers;
 use crate::read::query::{Query, Wanted};
@@ -27,14 +27,11 @@ use crate::{Fleet, Source};
 
 use end_request::EndRequest;
 pub(crate) use error::not_broken_off;
-pub use error::{NotStopped, StopError};
 pub use report::{StopAnswer, StopReport};
+pub use termination::TerminationReport;
 
 /// How often a server is asked whether it has interrupted the turn.
 const LOOK: Duration = Duration::from_millis(100);
-
-/// How long a report on a stop waits for a runner that has yet to write the exit.
-const WRITING: Duration = Duration::from_secs(5);
 
 /// How often the owners of a session are looked up again before they count as unknown.
 const LOOKS: usize = 3;
@@ -48,48 +45,29 @@ pub struct StopOptions {
     pub force: bool,
 }
 
-/// What became of a session that was to be stopped.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Stopped {
-    /// Nobody ran it.
-    pub was_stopped: bool,
-    /// What was done first, in words.
-    pub how: String,
-    pub ended: Vec<ProcessEntry>,
-    pub survived: Vec<ProcessEntry>,
-    /// Where the session is still open, in words: only its turn was ended, by the server that keeps it.
-    pub open_in: Option<String>,
-}
-
-impl Stopped {
-    /// Nothing was there that could have been ended.
-    pub(crate) fn already() -> Self {
-        let (ended, survived) = (Vec::new(), Vec::new());
-        Self { was_stopped: true, how: String::new(), ended, survived, open_in: None }
-    }
-}
-
 impl Fleet {
-    /// Ends the whole process tree of a session because somebody asked for it. Stopping a stopped one is success.
-    pub fn stop(
-        &self,
-        target: &Surveyed,
-        caller: &Caller,
-        options: StopOptions,
-    ) -> Result<Stopped, StopError> {
-        self.stop_for(&EndedBy::stop(), target, caller, options)
-    }
-
-    /// The same for a reason that the session's launch is to tell.
-    pub fn stop_for(
+    /// Ends the whole process tree of a session, and notes the reason in its launch. If the session is stopped already,
+    /// that is success.
+    pub fn terminate(
         &self,
         by: &EndedBy,
         target: &Surveyed,
         caller: &Caller,
         options: StopOptions,
-    ) -> Result<Stopped, StopError> {
+    ) -> Result<TerminationReport, Error> {
+        let ended = self.end(by, target, caller, options);
+        ended.map_err(|error| unless_offered(error, &target.key.adapter, Capability::Stop))
+    }
+
+    fn end(
+        &self,
+        by: &EndedBy,
+        target: &Surveyed,
+        caller: &Caller,
+        options: StopOptions,
+    ) -> Result<TerminationReport, Error> {
         if target.session.status == Status::Stopped {
-            return Ok(Stopped::already());
+            return Ok(TerminationReport::nothing_ran());
         }
         if let Some(server) = self.server_of(target) {
             return server.stop(target, options.grace);
@@ -97,9 +75,8 @@ impl Fleet {
         let (source, control) = self.control_of(target)?;
         if let (true, Some(parent)) = (target.session.is_subagent(), &target.session.parent_id) {
             let reason = "a sub-agent runs in the process of its parent and cannot be stopped alone";
-            return Err(Refusal::new(reason)
-                .hint(format!("`agentctl stop {}` stops both", text::shell_word(parent)))
-                .into());
+            return Err(Error::refused(reason)
+                .hint(format!("`agentctl stop {}` stops both", text::shell_word(parent))));
         }
         if target.owners.is_empty() {
             // A server that was too busy to answer may do so a moment later.
@@ -109,19 +86,20 @@ impl Fleet {
                 self.again(target).filter(known)
             };
             if let Some(now) = (0..LOOKS).find_map(|_| again()) {
-                return self.stop_for(by, &now, caller, options);
+                return self.end(by, &now, caller, options);
             }
             let why = target
                 .session
                 .status_detail
                 .clone()
                 .unwrap_or_else(|| "no process of it is known".to_owned());
-            return Err(Refusal::new(format!("which process runs it is not known: {why}")).into());
+            return Err(Error::refused(format!("which process runs it is not known: {why}")));
         }
         let owners = self.owners(target)?;
-        let Some(agent) = owners.iter().find(|(_, role)| *role != "wrapper").map(|(process, _)| process)
+        let Some(agent) =
+            owners.iter().find(|(_, role)| *role != ProcessRole::Wrapper).map(|(process, _)| process)
         else {
-            return Ok(Stopped::already());
+            return Ok(TerminationReport::nothing_ran());
         };
         let way = control.stop_way(&target.session, agent);
         if way == StopWay::Ask {
@@ -140,11 +118,11 @@ impl Fleet {
         let launch = self.launch_of(target);
         let asked = EndRequest::note(launch.as_ref(), by);
         let how = begin(&mut termination, source, target, &way, caller, options)?;
-        let TerminationReport { ended, survived } = termination.finish();
-        if survived.is_empty() {
+        let report = termination.finish();
+        if report.survived.is_empty() {
             asked.stands();
         }
-        Ok(Stopped { was_stopped: false, how: how + weakness(target), ended, survived, open_in: None })
+        Ok(TerminationReport { how: how + weakness(target), ..report })
     }
 
     /// The directory of the session's newest launch.
@@ -155,23 +133,23 @@ impl Fleet {
     }
 
     /// Returns the adapter's control over the session, or why it has none.
-    pub(crate) fn control_of(&self, target: &Surveyed) -> Result<(&Source, &'static dyn Control), Refusal> {
+    pub(crate) fn control_of(&self, target: &Surveyed) -> Result<(&Source, &'static dyn Control), Error> {
         let source = self.source(&target.key.adapter, &target.key.root);
         let control = source.and_then(|source| Some((source, source.adapter.control()?)));
-        control.ok_or_else(|| Refusal::new(format!("{} sessions can only be read", target.key.adapter)))
+        control.ok_or_else(|| Error::refused(format!("{} sessions can only be read", target.key.adapter)))
     }
 
     /// Does only the first, clean step: the turn is to be interrupted, and no force follows.
-    pub fn interrupt(&self, by: &EndedBy, target: &Surveyed) -> Result<(), StopError> {
+    pub fn interrupt(&self, by: &EndedBy, target: &Surveyed) -> Result<(), Error> {
         if let Some(server) = self.server_of(target) {
             return server.interrupt(target);
         }
         let (source, control) = self.control_of(target)?;
         let owners = self.owners(target)?;
-        let agent = owners.iter().find(|(_, role)| *role != "wrapper").map(|(process, _)| process);
-        let agent = agent.ok_or_else(|| Refusal::new("no process of it is known"))?;
+        let agent = owners.iter().find(|(_, role)| *role != ProcessRole::Wrapper).map(|(process, _)| process);
+        let agent = agent.ok_or_else(|| Error::refused("no process of it is known"))?;
         match control.stop_way(&target.session, agent) {
-            StopWay::Ask => Ok(self.ask_owner(target, source, control)?),
+            StopWay::Ask => self.ask_owner(target, source, control),
             StopWay::Signal(clean) => {
                 self.refuse_if_shared(target, agent)?;
                 let launch = self.launch_of(target);
@@ -179,12 +157,12 @@ impl Fleet {
                 tell(self.kernel.as_ref(), source, target, clean)?;
                 Ok(())
             }
-            StopWay::Run(_) => Err(Refusal::new("this one can only be stopped").into()),
+            StopWay::Run(_) => Err(Error::refused("this one can only be stopped")),
         }
     }
 
     /// Whether the agent can continue this conversation at all. Nothing is started to find out.
-    pub fn may_resume(&self, target: &Surveyed) -> Result<(), Refusal> {
+    pub fn may_resume(&self, target: &Surveyed) -> Result<(), Error> {
         if self.is_in_gateway(target) {
             return Ok(());
         }
@@ -192,12 +170,12 @@ impl Fleet {
     }
 
     /// Returns the owners that are still alive, after a close inspection.
-    pub(crate) fn owners(&self, target: &Surveyed) -> Result<Vec<(Process, &'static str)>, Refusal> {
+    pub(crate) fn owners(&self, target: &Surveyed) -> Result<Vec<(Process, ProcessRole)>, Error> {
         // If they cannot be seen, that does not prove that they are gone.
         let heads = match self.kernel.heads() {
             Observed::Seen(heads) => heads,
             Observed::Unobservable(why) => {
-                return Err(Refusal::new(format!("which process runs it cannot be seen now: {why}")));
+                return Err(Error::refused(format!("which process runs it cannot be seen now: {why}")));
             }
         };
         // How a session ends can depend on whether its process has a server to ask.
@@ -210,7 +188,10 @@ impl Fleet {
     }
 
     /// Refuses to end a process for one session if it also owns others.
-    fn refuse_if_shared(&self, target: &Surveyed, agent: &Process) -> Result<(), Refusal> {
+    ///
+    /// This needs a survey of its own. The look-up that found the session read the records of that session only, and
+    /// other stops may have run since; a survey after the signal would come too late.
+    fn refuse_if_shared(&self, target: &Surveyed, agent: &Process) -> Result<(), Error> {
         let live = self.survey(&Query {
             adapters: vec![target.key.adapter.clone()],
             root: Some(target.key.root.clone()),
@@ -225,19 +206,14 @@ impl Fleet {
                 let pid = agent.pid();
                 let reason =
                     format!("process {pid} also runs session {}, which would end with it", other.key.id);
-                Err(Refusal::new(reason)
+                Err(Error::refused(reason)
                     .hint("stop it where it runs, or stop both with the program that runs them"))
             }
         }
     }
 
     /// Asks the server that owns the session to interrupt its turn.
-    fn ask_owner(
-        &self,
-        target: &Surveyed,
-        source: &Source,
-        control: &dyn Control,
-    ) -> Result<(), ServerError> {
+    fn ask_owner(&self, target: &Surveyed, source: &Source, control: &dyn Control) -> Result<(), Error> {
         let look = KernelSnapshot::take(self.kernel.as_ref());
         let view = look.view(self.kernel.as_ref(), source, None, &self.ledger());
         control.interrupt(&source.root, &view, &target.session)
@@ -250,7 +226,7 @@ impl Fleet {
         source: &Source,
         control: &'static dyn Control,
         grace: Duration,
-    ) -> Result<Stopped, StopError> {
+    ) -> Result<TerminationReport, Error> {
         self.ask_owner(target, source, control)?;
         let began = Instant::now();
         loop {
@@ -262,26 +238,17 @@ impl Fleet {
                 let was_stopped = target.session.status == Status::Idle;
                 let how = "its server was asked to break off the turn; the server lives on";
                 let how = if was_stopped { String::new() } else { how.to_owned() };
-                return Ok(Stopped { was_stopped, how, open_in: open_in(now), ..Stopped::already() });
+                return Ok(TerminationReport {
+                    was_stopped,
+                    how,
+                    open_in: open_in(now),
+                    ..TerminationReport::default()
+                });
             }
             if began.elapsed() >= grace {
                 let now = now.map(|now| now.status);
                 return Err(not_broken_off("its server took the stop", &target.key.id, now)
                     .hint("look again, or stop it where it runs"));
-            }
-            std::thread::sleep(LOOK);
-        }
-    }
-
-    /// The same session after a stop. Its runner takes a moment to write down how the process ended; one that takes
-    /// longer leaves the outcome open.
-    pub fn after_stop(&self, target: &Surveyed) -> Option<Surveyed> {
-        let began = Instant::now();
-        loop {
-            let now = self.again(target);
-            let is_written = now.as_ref().is_none_or(|now| now.rule != Rule::ExitNotWrittenYet);
-            if is_written || began.elapsed() >= WRITING {
-                return now;
             }
             std::thread::sleep(LOOK);
         }
@@ -300,8 +267,10 @@ impl Fleet {
 
 /// Describes the process that still has the session open.
 fn open_in(now: &Session) -> Option<String> {
-    let is_server =
-        now.processes.iter().any(|process| Some(process.pid) == now.pid && process.role == "server");
+    let is_server = now
+        .processes
+        .iter()
+        .any(|process| Some(process.pid) == now.pid && process.role == ProcessRole::Server);
     offers::place(now).map(|place| if is_server { format!("its server, {place}") } else { place })
 }
 
@@ -322,7 +291,7 @@ fn begin(
     way: &StopWay,
     caller: &Caller,
     options: StopOptions,
-) -> Result<String, Refusal> {
+) -> Result<String, Error> {
     termination.gather();
     if options.force {
         return Ok("killed at once".to_owned());
@@ -342,12 +311,12 @@ fn tell(
     source: &Source,
     target: &Surveyed,
     clean: CleanSignal,
-) -> Result<String, Refusal> {
+) -> Result<String, Error> {
     let (kind, name) = match clean {
         CleanSignal::Interrupt => (Signal::Interrupt, "SIGINT"),
         CleanSignal::Terminate => (Signal::Terminate, "SIGTERM"),
     };
-    let agents = target.owners.iter().filter(|owner| owner.role != "wrapper");
+    let agents = target.owners.iter().filter(|owner| owner.role != ProcessRole::Wrapper);
     let mut told = Vec::new();
     for owner in agents {
         let judge = |seen: &Process| may_own(kernel, source, seen);
@@ -356,7 +325,7 @@ fn tell(
                 // A process that cannot be signalled is found alive in the end, and reported.
                 let _ = proven.signal(kind);
             }
-            Err(refused @ SignalError::NotOurs { .. }) => return Err(Refusal::new(refused.to_string())),
+            Err(refused @ SignalError::NotOurs { .. }) => return Err(Error::refused(refused.to_string())),
             Ok(None) | Err(_) => {}
         }
         told.push(owner.process.pid.to_string());
@@ -365,9 +334,9 @@ fn tell(
 }
 
 /// Runs a command of the agent itself.
-fn run(adapter: &str, plan: &SpawnPlan, caller: &Caller, grace: Duration) -> Result<String, Refusal> {
+fn run(adapter: &str, plan: &SpawnPlan, caller: &Caller, grace: Duration) -> Result<String, Error> {
     let words = format!("`{} {}`", plan.program, plan.args.join(" "));
-    let failed = |why: String| Refusal::new(format!("{words} could not be run: {why}"));
+    let failed = |why: String| Error::refused(format!("{words} could not be run: {why}"));
     let program = caller.programs.get(adapter).cloned().unwrap_or_else(|| plan.program.clone().into());
     let program = caller.find_program(&program).ok_or_else(|| failed("not found on the PATH".to_owned()))?;
     let nowhere = || agentctl_files::kernel::dev_null().map_err(|error| failed(error.to_string()));
@@ -402,7 +371,7 @@ mod tests {
     fn a_session_whose_process_cannot_be_seen_is_not_called_stopped() {
         let mut running = surveyed(session("a", Status::Running, None));
         let process = ProcessRef { pid: 42, start: 1, boot: 1 };
-        running.owners.push(OwnerProcess { process, role: "agent", tie: Tie::Exact });
+        running.owners.push(OwnerProcess { process, role: ProcessRole::Agent, tie: Tie::Exact });
         let source = Source {
             adapter: registry()[0],
             root: Root::at("/home/dev/.claude"),
@@ -419,7 +388,7 @@ mod tests {
             Fleet::new(vec![source.clone()], Arc::new(kernel)).stop(&running, &caller, options)
         };
         let refused = stop(Scripted::new().unobservable("no /proc")).unwrap_err();
-        assert!(refused.reason.contains("no /proc"), "{refused:?}");
+        assert!(refused.message.contains("no /proc"), "{refused:?}");
         assert!(stop(Scripted::new()).unwrap().was_stopped, "seen to be gone");
     }
 }

@@ -1,11 +1,16 @@
 //! The results of stopping sessions, as `stop --json` prints them and the API returns them.
 
-use agentctl_model::{ProcessEntry, Session, Surveyed};
-use schemars::JsonSchema;
-use serde::Serialize;
+use std::time::{Duration, Instant};
 
-use super::{StopError, StopOptions, Stopped};
+use agentctl_model::{EndedBy, Error, ProcessEntry, Rule, Session, Surveyed};
+use schemars::JsonSchema;
+use serde::{Serialize, Serializer};
+
+use super::{LOOK, StopOptions, TerminationReport};
 use crate::{Caller, Fleet};
+
+/// How long a report on a stop waits for a runner that has yet to write the exit.
+const WRITING: Duration = Duration::from_secs(5);
 
 /// What `stop --json` prints and the API answers.
 #[derive(Debug, Default, Serialize, JsonSchema)]
@@ -21,73 +26,94 @@ pub struct StopReport {
     /// Nothing of it runs any more: no process of its own, and no turn. `openIn` says whether a server keeps it open.
     stopped: bool,
     /// Nobody ran it.
-    was_stopped: bool,
+    pub was_stopped: bool,
     /// What was done first, in words; `null` when nothing was.
-    how: Option<String>,
-    ended: Vec<ProcessEntry>,
-    survived: Vec<ProcessEntry>,
+    pub how: Option<String>,
+    pub ended: Vec<ProcessEntry>,
+    pub survived: Vec<ProcessEntry>,
     /// Where the session is still open after its turn was ended, in words: it is idle there and takes the next message.
     /// `null` when it is open nowhere.
-    open_in: Option<String>,
+    pub open_in: Option<String>,
     /// Why it was not stopped.
-    error: Option<String>,
+    #[serde(serialize_with = "message")]
+    #[schemars(with = "Option<String>")]
+    pub error: Option<Error>,
     /// The session as it is afterwards; `null` when it could not be looked at again.
-    session: Option<Session>,
+    pub session: Option<Session>,
+}
+
+/// Only the message is part of the report; the kind and the hint are for the caller.
+#[expect(clippy::ref_option, reason = "serde passes the field by reference")]
+fn message<S: Serializer>(error: &Option<Error>, out: S) -> Result<S::Ok, S::Error> {
+    error.as_ref().map(|error| &error.message).serialize(out)
 }
 
 impl StopReport {
-    /// For what was typed and is no one session.
-    pub fn not_found(typed: &str, why: &str) -> Self {
+    /// The id is the one that was typed or found; the session is as it is now.
+    pub fn new(id: &str, stopped: Result<TerminationReport, Error>, session: Option<Session>) -> Self {
+        let (report, error) = match stopped {
+            Ok(report) => (report, None),
+            Err(error) => (TerminationReport::default(), Some(error)),
+        };
         Self {
-            id: typed.to_owned(),
-            stopped: false,
-            was_stopped: false,
-            how: None,
-            ended: Vec::new(),
-            survived: Vec::new(),
-            open_in: None,
-            error: Some(why.to_owned()),
-            session: None,
-        }
-    }
-
-    pub fn not_stopped(target: &Surveyed, error: &StopError) -> Self {
-        Self {
-            id: target.key.id.clone(),
-            stopped: false,
-            was_stopped: false,
-            how: None,
-            ended: Vec::new(),
-            survived: Vec::new(),
-            open_in: None,
-            error: Some(error.reason.clone()),
-            session: Some((*target.session).clone()),
+            id: id.to_owned(),
+            stopped: error.is_none() && report.survived.is_empty(),
+            was_stopped: report.was_stopped,
+            how: Some(report.how).filter(|how| !how.is_empty()),
+            ended: report.ended,
+            survived: report.survived,
+            open_in: report.open_in,
+            error,
+            session,
         }
     }
 }
 
 impl Fleet {
-    /// What is true of a session after it was stopped.
-    pub fn report_stopped(&self, target: &Surveyed, stopped: Stopped) -> StopReport {
-        StopReport {
-            id: target.key.id.clone(),
-            stopped: stopped.survived.is_empty(),
-            was_stopped: stopped.was_stopped,
-            how: Some(stopped.how).filter(|how| !how.is_empty()),
-            ended: stopped.ended,
-            survived: stopped.survived,
-            open_in: stopped.open_in,
-            error: None,
-            session: self.after_stop(target).map(|now| *now.session),
-        }
+    /// Ends the whole process tree of a session because a user asked for it, and reads the session again.
+    pub fn stop(
+        &self,
+        target: &Surveyed,
+        caller: &Caller,
+        options: StopOptions,
+    ) -> Result<StopReport, Error> {
+        let ended = self.terminate(&EndedBy::stop(), target, caller, options)?;
+        let now = self.after_stop(target).map(|now| *now.session);
+        Ok(StopReport::new(&target.key.id, Ok(ended), now))
     }
 
-    /// Stops them one after the other; one that is not stopped does not keep the others.
-    pub fn stop_all(&self, targets: &[Surveyed], caller: &Caller, options: StopOptions) -> StopAnswer {
-        let one = |target: &Surveyed| match self.stop(target, caller, options) {
-            Ok(stopped) => self.report_stopped(target, stopped),
-            Err(error) => StopReport::not_stopped(target, &error),
-        };
-        StopAnswer { sessions: targets.iter().map(one).collect() }
+    /// Stops these one after the other; a failure does not prevent the others. `observe` is called before each stop, and
+    /// again with its report.
+    pub fn stop_all(
+        &self,
+        targets: &[Surveyed],
+        caller: &Caller,
+        options: StopOptions,
+        mut observe: impl FnMut(&Surveyed, Option<&StopReport>),
+    ) -> Vec<StopReport> {
+        let mut reports = Vec::with_capacity(targets.len());
+        for target in targets {
+            observe(target, None);
+            let report = self.stop(target, caller, options).unwrap_or_else(|error| {
+                StopReport::new(&target.key.id, Err(error), Some((*target.session).clone()))
+            });
+            observe(target, Some(&report));
+            reports.push(report);
+        }
+        reports
+    }
+
+    /// The same session after a stop. Its runner takes a moment to write down how the process ended; one that takes
+    /// longer leaves the outcome open.
+    fn after_stop(&self, target: &Surveyed) -> Option<Surveyed> {
+        let began = Instant::now();
+        loop {
+            let now = self.again(target);
+            let is_written = now.as_ref().is_none_or(|now| now.rule != Rule::ExitNotWrittenYet);
+            if is_written || began.elapsed() >= WRITING {
+                return now;
+            }
+            std::thread::sleep(LOOK);
+        }
     }
 }

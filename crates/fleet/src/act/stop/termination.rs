@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use agentctl_model::{Observed, Process, ProcessEntry, ProcessHead, ProcessRef};
+use agentctl_model::{Observed, Process, ProcessEntry, ProcessHead, ProcessRef, ProcessRole};
 use agentctl_process::{InspectRequest, Kernel, Proven, Sent, Signal, SignalError, is_agentctl, wait_gone};
 
 use crate::Source;
@@ -35,11 +35,24 @@ pub(crate) struct Termination<'a> {
     pub(crate) known: Vec<(ProcessRef, ProcessEntry)>,
 }
 
-/// Who ended and who did not.
+/// The result of ending the processes of a session, or its turn.
 #[derive(Debug, Default, Clone, PartialEq)]
-pub(crate) struct TerminationReport {
-    pub(crate) ended: Vec<ProcessEntry>,
-    pub(crate) survived: Vec<ProcessEntry>,
+pub struct TerminationReport {
+    /// Nobody ran it.
+    pub was_stopped: bool,
+    /// What was done first, in words.
+    pub how: String,
+    pub ended: Vec<ProcessEntry>,
+    pub survived: Vec<ProcessEntry>,
+    /// Where the session is still open, in words: only its turn was ended, by the server that keeps it.
+    pub open_in: Option<String>,
+}
+
+impl TerminationReport {
+    /// There was nothing to end.
+    pub(crate) fn nothing_ran() -> Self {
+        Self { was_stopped: true, ..Self::default() }
+    }
 }
 
 impl Termination<'_> {
@@ -56,7 +69,7 @@ impl Termination<'_> {
         for member in family(&members, &anchors, self.launch.as_deref()) {
             let process = member.head.process;
             if !self.known.iter().any(|(known, _)| *known == process) {
-                self.known.push((process, entry(&member.head, "tool")));
+                self.known.push((process, entry(&member.head, ProcessRole::Tool)));
             }
         }
     }
@@ -101,7 +114,11 @@ impl Termination<'_> {
             self.known.iter().cloned().partition(|(process, _)| self.is_alive(*process));
         let entries =
             |list: Vec<(ProcessRef, ProcessEntry)>| list.into_iter().map(|(_, entry)| entry).collect();
-        TerminationReport { ended: entries(ended), survived: entries(survived) }
+        TerminationReport {
+            ended: entries(ended),
+            survived: entries(survived),
+            ..TerminationReport::default()
+        }
     }
 
     /// Ends these processes and returns whether all of them ended.
@@ -154,11 +171,11 @@ fn is_runner(head: &ProcessHead) -> bool {
 }
 
 /// Makes the entry of a process for a report. A runner gets its own role.
-pub(crate) fn entry(head: &ProcessHead, role: &str) -> ProcessEntry {
+pub(crate) fn entry(head: &ProcessHead, role: ProcessRole) -> ProcessEntry {
     ProcessEntry {
         pid: head.process.pid,
         started_at: head.started_at,
-        role: if is_runner(head) { "runner" } else { role }.to_owned(),
+        role: if is_runner(head) { ProcessRole::Runner } else { role },
         command: head.program().to_owned(),
     }
 }
@@ -174,7 +191,7 @@ mod tests {
             let argv = argv.iter().map(|word| (*word).to_owned()).collect();
             let head =
                 ProcessHead { process, parent: 1, uid: None, comm: "x".into(), argv, started_at: None };
-            entry(&head, "tool").role
+            entry(&head, ProcessRole::Tool).role.as_str()
         };
         let folder = "/home/dev/.agentctl/launches/l-1";
         assert_eq!(role(&["/usr/bin/agentctl", "__run", folder]), "runner");

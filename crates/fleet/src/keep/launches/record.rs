@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use agentctl_adapters::gateway::Addressee;
-use agentctl_model::{Conversation, EndedBy, Intent, Permission, ProcessRef};
+use agentctl_model::{Capability, Conversation, EndedBy, Error, ErrorKind, Intent, Permission, ProcessRef};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -148,6 +148,20 @@ pub struct Failed {
     pub hint: Option<String>,
 }
 
+impl From<Error> for Failed {
+    fn from(Error { kind, message, hint }: Error) -> Self {
+        let refused = matches!(kind, ErrorKind::Refused | ErrorKind::Unsupported);
+        Self { refused, message, hint }
+    }
+}
+
+impl From<Failed> for Error {
+    fn from(Failed { refused, message, hint }: Failed) -> Self {
+        let kind = if refused { ErrorKind::Refused } else { ErrorKind::AgentFailed };
+        Self { kind, message, hint }
+    }
+}
+
 impl ProcessMark {
     pub fn of(process: ProcessRef) -> Self {
         Self { pid: process.pid, start: process.start, boot: format!("{:032x}", process.boot) }
@@ -180,6 +194,15 @@ impl Record {
 }
 
 impl LaunchOrder {
+    /// Returns the capability that the agent must have; every agent that can be launched can begin a new conversation.
+    pub(crate) fn capability(&self) -> Option<Capability> {
+        match &self.conversation {
+            Conversation::New => None,
+            Conversation::Stored { .. } => Some(Capability::Resume),
+            Conversation::ForkOf { .. } => Some(Capability::Fork),
+        }
+    }
+
     /// Returns the intent for the adapter, once the directory is known.
     pub fn intent(&self, words: String, cwd: PathBuf) -> Intent {
         Intent {

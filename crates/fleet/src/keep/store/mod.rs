@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use agentctl_files::own;
+use agentctl_model::{Error, ErrorKind};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -60,6 +61,12 @@ impl StoreError {
             }
             Self::Newer { .. } | Self::Busy { .. } | Self::Io { .. } => None,
         }
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        Self { kind: ErrorKind::Failed, message: error.to_string(), hint: error.hint() }
     }
 }
 

@@ -360,7 +360,7 @@ fn add_live_sessions(reading: &mut SourceReading, living: SourceReading) {
         Coverage::Complete | Coverage::NotInstalled => {}
         Coverage::Partial => harvest.coverage = Coverage::Partial,
         silent => {
-            let why = silent.error().unwrap_or_else(|| silent.as_str().to_owned());
+            let why = silent.error().unwrap_or_else(|| silent.kind().to_string());
             harvest.left_out(format!("the sessions of its live processes could not be read: {why}"));
         }
     }
@@ -423,7 +423,7 @@ fn conclude(
         let mut report = SourceReport {
             adapter: name.to_owned(),
             root: root.clone(),
-            coverage: harvest.coverage.as_str().to_owned(),
+            coverage: harvest.coverage.kind(),
             error: harvest.coverage.error(),
             warnings: std::mem::take(&mut harvest.warnings),
             sessions: None,

@@ -167,7 +167,7 @@ impl SourceVerdicts<'_> {
                 .map(|claim| ProcessEntry {
                     pid: claim.owner.process.pid,
                     started_at: claim.owner.started_at,
-                    role: claim.role.to_owned(),
+                    role: claim.role,
                     command: claim.command.clone(),
                 })
                 .collect(),

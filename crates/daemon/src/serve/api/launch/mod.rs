@@ -10,17 +10,16 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use agentctl_fleet::act::launch::{
-    Choice, LaunchPlan, LaunchRequest, Launcher, MOST_SLOTS, ResumeRequest, SlotError, SlotErrorKind,
-    check_count, check_folder, check_words, misfit,
+    Choice, LaunchPlan, LaunchRequest, Launcher, MOST_SLOTS, ResumeRequest, check_count, check_folder,
+    check_words, misfit,
 };
 use agentctl_fleet::keep::launches::WorktreeOrder;
 use agentctl_fleet::keep::marks::Marks;
 use agentctl_fleet::read::groups::GroupLaunch;
 use agentctl_fleet::{Purpose, Store};
-use agentctl_model::{Capability, Permission};
+use agentctl_model::Permission;
 use axum::Extension;
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::Response;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -134,14 +133,8 @@ pub(crate) async fn launch(
         })?;
         let worktree = body.worktree.map(WorktreeBody::order).transpose()?;
         let gateway = body.options.gateway.as_deref();
-        let hosted = launcher
-            .fleet
-            .place_to_launch(&choice.adapter, gateway)
-            .map_err(bad_slot)?
-            .adapter
-            .gateway()
-            .is_some();
-        let elsewhere = launcher.fleet.works_elsewhere(&choice.adapter, gateway).map_err(bad_slot)?;
+        let hosted = launcher.fleet.place_to_launch(&choice.adapter, gateway)?.adapter.gateway().is_some();
+        let elsewhere = launcher.fleet.works_elsewhere(&choice.adapter, gateway)?;
         let cwd = match (&body.cwd, hosted) {
             (Some(given), true) if elsewhere => given.clone(),
             (Some(given), _) => folder(given)?,
@@ -161,11 +154,11 @@ pub(crate) async fn launch(
         };
         let plan = planned(&launcher, &request, words)?;
         let slot = plan.slots.first().ok_or_else(|| Problem::usage("there is nothing to launch"))?;
-        let order = slot.order.clone().map_err(bad_slot)?;
-        launcher.fleet.preview(&order, &plan.words).map_err(Problem::unsupported)?;
+        let order = slot.order.clone()?;
+        launcher.fleet.preview(&order, &plan.words)?;
         launcher.prepare(&plan, clock::now(), |tree| consent(&launcher, tree, trust, &peer))?;
         let session = launcher.carry_out(order, &plan.words, clock::now(), || false);
-        json(&session.map_err(|error| Problem::of_launch(error, &slot.adapter, None))?.session)
+        json(&session?.session)
     });
     launched.await.map(answer)
 }
@@ -233,13 +226,10 @@ pub(crate) async fn resume(
         if let Some(why) = misfit {
             return Err(Problem::usage(why));
         }
-        let wanted = if request.fork { Capability::Fork } else { Capability::Resume };
-        let refuse = |error| Problem::of_launch(error, &found.key.adapter, Some(wanted));
-        let order =
-            launcher.fleet.resume_order(&found, &request, &launcher.caller.programs).map_err(refuse)?;
+        let order = launcher.fleet.resume_order(&found, &request, &launcher.caller.programs)?;
         launcher.make_ready(clock::now())?;
         let session = launcher.carry_out(order, &body.message, clock::now(), || false);
-        json(&session.map_err(refuse)?.session)
+        json(&session?.session)
     });
     resumed.await.map(answer)
 }
@@ -270,20 +260,6 @@ fn folder(given: &std::path::Path) -> Result<PathBuf, Problem> {
     let cwd = absolute("cwd", given)?;
     check_folder(&cwd).map_err(Problem::usage)?;
     Ok(cwd)
-}
-
-fn bad_slot(error: SlotError) -> Problem {
-    let problem = match error.kind {
-        SlotErrorKind::Unknown => Problem::usage(error.message),
-        SlotErrorKind::Refused => Problem::refused(error.message),
-        SlotErrorKind::NoSuchGateway => Problem::new(StatusCode::NOT_FOUND, "not-found", error.message),
-        SlotErrorKind::Ambiguous => Problem::new(StatusCode::CONFLICT, "ambiguous", error.message),
-        SlotErrorKind::Failed => Problem::failed(error.message),
-    };
-    match error.hint {
-        Some(hint) => problem.hint(hint),
-        None => problem,
-    }
 }
 
 impl WorktreeBody {

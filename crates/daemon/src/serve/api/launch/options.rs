@@ -103,14 +103,7 @@ impl OptionsBody {
         };
         // A session in a gateway may have no local folder in which a repository could be found.
         let cwd = if agentctl_files::is_folder_within(cwd) == Ok(true) { cwd } else { Path::new("/") };
-        attachments.behind(prompt, &launcher.caller, cwd).map_err(|error| {
-            let problem =
-                if error.usage { Problem::usage(error.message) } else { Problem::failed(error.message) };
-            match error.hint {
-                Some(hint) => problem.hint(hint),
-                None => problem,
-            }
-        })
+        Ok(attachments.behind(prompt, &launcher.caller, cwd)?)
     }
 
     pub(super) fn options(self) -> Result<LaunchOptions, Problem> {
