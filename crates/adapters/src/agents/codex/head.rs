@@ -78,7 +78,11 @@ impl read::Head for Head {
         Line::is_record(Record::parse(line).inspect(|record| self.take(record)).is_some())
     }
 
-    fn is_known(&self) -> bool {
+    fn first(&mut self) -> &mut First {
+        &mut self.first
+    }
+
+    fn is_known(&mut self) -> bool {
         let origin = self.origin.as_ref();
         let counted = |origin: &Origin| !origin.is_fork || self.inherited.is_some();
         self.first.prompt.is_some() && origin.is_some_and(counted)
@@ -86,10 +90,6 @@ impl read::Head for Head {
 }
 
 impl Head {
-    pub(super) fn new(text_limit: Option<usize>) -> Self {
-        Self { first: First::new(text_limit), ..Self::default() }
-    }
-
     /// Whether a record with this beginning may contain something that is still needed.
     fn wants(&self, beginning: &Beginning<'_>) -> bool {
         match (beginning.kind, beginning.inner) {

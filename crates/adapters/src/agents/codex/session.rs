@@ -31,17 +31,11 @@ impl Format for Rollout<'_> {
     /// read is cheaper.
     const AT_ONCE: usize = 80 << 10;
 
-    fn head(&self) -> Head {
-        Head::new(self.scope.text_limit)
-    }
-
     fn tail(&self, _: &Head) -> io::Result<Option<Tail>> {
-        Ok(Some(Tail::new(self.scope.text_limit, self.scope.usage)))
+        Ok(Some(Tail::new(self.scope.usage)))
     }
 
-    fn sum(&self, _: &Head, _: &Tail, _: bool) -> Option<()> {
-        None
-    }
+    fn sum(&self, _: &Head) {}
 
     fn unpacked(&self, opened: &Opened) -> io::Result<Option<BothEnds>> {
         let decode = || compressed::decode(&opened.file, opened.size, &self.scope.progress);

@@ -43,7 +43,7 @@ fn recorded(name: &str) -> &'static [u8] {
 
 fn ends_of(bytes: &[u8]) -> Option<(Head, Tail, Counted, Option<&'static str>)> {
     let scope = Scope { subagents: true, ..Scope::new(Reach::All { since: None }) };
-    read_bytes(&Rollout { compressed: false, scope: &scope }, bytes).ok().flatten()
+    read_bytes(&Rollout { compressed: false, scope: &scope }, bytes, &scope).ok().flatten()
 }
 
 fn facts_with(id: &str, bytes: &[u8]) -> Facts {

@@ -38,8 +38,8 @@ pub(super) struct Tail {
 }
 
 impl Tail {
-    pub(super) fn new(text_limit: Option<usize>, usage: bool) -> Self {
-        Self { latest: Latest::new(text_limit), usage, ..Self::default() }
+    pub(super) fn new(usage: bool) -> Self {
+        Self { usage, ..Self::default() }
     }
 
     /// The last turn. Returns `None` when there are messages but no record shows where a turn began or ended.
@@ -179,7 +179,7 @@ impl read::Tail for Tail {
         Line::Record
     }
 
-    fn enough(&self, distance: u64) -> bool {
+    fn enough(&mut self, distance: u64) -> bool {
         if distance > TURN_REACH {
             return true;
         }

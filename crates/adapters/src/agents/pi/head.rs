@@ -26,16 +26,16 @@ impl read::Head for Head {
         Line::is_record(Record::parse(line).inspect(|record| self.take(record)).is_some())
     }
 
-    fn is_known(&self) -> bool {
+    fn first(&mut self) -> &mut First {
+        &mut self.first
+    }
+
+    fn is_known(&mut self) -> bool {
         self.first.prompt.is_some()
     }
 }
 
 impl Head {
-    pub(super) fn new(text_limit: Option<usize>) -> Self {
-        Self { first: First::new(text_limit), ..Self::default() }
-    }
-
     fn take(&mut self, record: &Record<'_>) {
         match (record.kind.as_ref(), record.role()) {
             ("session_info", _) => self.name = record.title(),

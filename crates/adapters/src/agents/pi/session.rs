@@ -35,10 +35,6 @@ impl Format for File<'_> {
 
     const AT_ONCE: usize = 28 << 10;
 
-    fn head(&self) -> Head {
-        Head::new(self.scope.text_limit)
-    }
-
     /// Whether the file belongs to the other agent, or to a session that is not requested.
     fn refuses(&self, head: &Head) -> bool {
         head.heading.as_ref().is_some_and(|heading| {
@@ -49,7 +45,7 @@ impl Format for File<'_> {
     /// Follows the leaf that the header names.
     fn tail(&self, head: &Head) -> io::Result<Option<Tail>> {
         match &head.heading {
-            Some(heading) => Ok(Some(Tail::new(heading.leaf.as_deref(), self.scope.text_limit))),
+            Some(heading) => Ok(Some(Tail::new(heading.leaf.as_deref()))),
             None if !self.reports_failure() => Ok(None),
             None => Err(io::Error::new(io::ErrorKind::InvalidData, "holds no session header")),
         }
@@ -57,16 +53,17 @@ impl Format for File<'_> {
 
     /// Reads again from the last record if the leaf in the header is not in the file.
     fn other_tail(&self, tail: &Tail) -> Option<Tail> {
-        (tail.has_leaf && tail.on_branch == 0).then(|| Tail::new(None, self.scope.text_limit))
+        (tail.has_leaf && tail.on_branch == 0).then(|| Tail::default())
     }
 
-    fn sum(&self, head: &Head, tail: &Tail, whole: bool) -> Option<Totals> {
-        if self.scope.usage {
-            let fork = head.heading.as_ref().filter(|heading| heading.parent_file.is_some());
-            return Some(Totals::new(fork.and_then(|heading| heading.started_at)));
-        }
-        // A title from before the first prompt may have been replaced in a part that the tail did not read. A
-        // stale title is worse than a longer read, which only sessions with such a title need.
+    fn sum(&self, head: &Head) -> Totals {
+        let fork = head.heading.as_ref().filter(|heading| heading.parent_file.is_some());
+        Totals::new(fork.and_then(|heading| heading.started_at))
+    }
+
+    /// A title from before the first prompt may have been replaced in a part that the tail did not read. A stale
+    /// title is worse than a longer read, which only sessions with such a title need.
+    fn missing(&self, head: &Head, tail: &Tail, whole: bool) -> Option<Totals> {
         let is_stale = tail.name.is_none() && head.name.is_some() && !whole;
         is_stale.then(Totals::only_title)
     }

@@ -40,13 +40,8 @@ pub(super) struct Tail {
 }
 
 impl Tail {
-    pub(super) fn new(leaf: Option<&str>, text_limit: Option<usize>) -> Self {
-        Self {
-            branch: Branch::from_leaf(leaf),
-            has_leaf: leaf.is_some(),
-            latest: Latest::new(text_limit),
-            ..Self::default()
-        }
+    pub(super) fn new(leaf: Option<&str>) -> Self {
+        Self { branch: Branch::from_leaf(leaf), has_leaf: leaf.is_some(), ..Self::default() }
     }
 
     /// Whether the branch has nothing more to add, or is too far back.
@@ -130,7 +125,7 @@ impl read::Tail for Tail {
         Line::is_record(Record::parse(line).inspect(|record| self.take(record)).is_some())
     }
 
-    fn enough(&self, distance: u64) -> bool {
+    fn enough(&mut self, distance: u64) -> bool {
         let title = self.name.is_some() || distance > NAME_REACH;
         title && self.branch_is_told(distance)
     }

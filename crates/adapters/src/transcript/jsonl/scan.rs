@@ -27,7 +27,7 @@ pub trait Scan {
     fn line(&mut self, line: &[u8], distance: u64) -> ControlFlow<()>;
 
     /// Called before the next window is read: every line that begins within `distance` of the end has been given.
-    fn wants_more(&self, _distance: u64) -> bool {
+    fn wants_more(&mut self, _distance: u64) -> bool {
         true
     }
 }
@@ -378,7 +378,7 @@ mod tests {
                 self.0 += 1;
                 ControlFlow::Continue(())
             }
-            fn wants_more(&self, distance: u64) -> bool {
+            fn wants_more(&mut self, distance: u64) -> bool {
                 distance < FIRST_WINDOW as u64
             }
         }
