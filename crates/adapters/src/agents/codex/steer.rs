@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::server::Server;
 use crate::Answer;
+use crate::control::LiveSession;
 use crate::gateway::ServerError;
 
 /// Long enough for a machine under load; it covers the whole exchange, not one answer.
@@ -40,31 +41,6 @@ impl<'t> Steered<'t> {
         Ok(Self { server, thread })
     }
 
-    /// A running turn takes up the message; an idle thread begins a new turn with it.
-    pub(super) fn send(&mut self, words: &str) -> Result<(), ServerError> {
-        let input = json!([{"type": "text", "text": words}]);
-        if let State::Active { .. } = self.state()?
-            && let Some(turn) = self.open_turn()?
-        {
-            let steer = json!({"threadId": self.thread, "expectedTurnId": turn, "input": input});
-            if self.call("turn/steer", &steer)?.is_ok() {
-                return Ok(());
-            }
-            // The turn ended in between or cannot be added to; otherwise the next request returns the reason.
-        }
-        let start = json!({"threadId": self.thread, "input": input});
-        self.call("turn/start", &start)?.map(drop).map_err(|words| said("turn/start", &words))
-    }
-
-    /// Interrupts the turn and ends the commands that it left running.
-    pub(super) fn interrupt(&mut self) -> Result<(), ServerError> {
-        self.break_off()?;
-        // Servers that do not know this request end their commands by themselves.
-        let clean = json!({"threadId": self.thread});
-        let _ = self.call("thread/backgroundTerminals/clean", &clean)?;
-        Ok(())
-    }
-
     fn break_off(&mut self) -> Result<(), ServerError> {
         let mut refused = String::new();
         for _ in 0..TRIES {
@@ -79,26 +55,6 @@ impl<'t> Steered<'t> {
             }
         }
         Err(said("turn/interrupt", &refused))
-    }
-
-    /// Answers the thread's first pending request.
-    pub(super) fn answer(&mut self, answer: &Answer) -> Result<(), ServerError> {
-        if !matches!(self.state()?, State::Active { waits: true }) {
-            return Err(Refusal::new(format!("{} waits for nothing", self.thread)).into());
-        }
-        let join = json!({"threadId": self.thread, "excludeTurns": true});
-        self.call("thread/resume", &join)?.map_err(|words| said("thread/resume", &words))?;
-        let thread = self.thread;
-        let request = self.hear_until(|message| {
-            let asked = message["method"].is_string() && !message["id"].is_null();
-            asked && message["params"]["threadId"] == thread
-        })?;
-        let reply = reply(&request, answer)?;
-        self.server.reply(&request["id"], &reply).map_err(|error| self.silent(&error))?;
-        self.hear_until(|message| {
-            message["method"] == "serverRequest/resolved" && message["params"]["requestId"] == request["id"]
-        })?;
-        Ok(())
     }
 
     fn state(&mut self) -> Result<State, ServerError> {
@@ -144,6 +100,53 @@ impl<'t> Steered<'t> {
 
     fn silent(&self, error: &io::Error) -> ServerError {
         silent(self.thread, error)
+    }
+}
+
+impl LiveSession for Steered<'_> {
+    /// A running turn takes up the message; an idle thread begins a new turn with it.
+    fn send(&mut self, words: &str) -> Result<(), ServerError> {
+        let input = json!([{"type": "text", "text": words}]);
+        if let State::Active { .. } = self.state()?
+            && let Some(turn) = self.open_turn()?
+        {
+            let steer = json!({"threadId": self.thread, "expectedTurnId": turn, "input": input});
+            if self.call("turn/steer", &steer)?.is_ok() {
+                return Ok(());
+            }
+            // The turn ended in between or cannot be added to; otherwise the next request returns the reason.
+        }
+        let start = json!({"threadId": self.thread, "input": input});
+        self.call("turn/start", &start)?.map(drop).map_err(|words| said("turn/start", &words))
+    }
+
+    /// Interrupts the turn and ends the commands that it left running.
+    fn interrupt(&mut self) -> Result<(), ServerError> {
+        self.break_off()?;
+        // Servers that do not know this request end their commands by themselves.
+        let clean = json!({"threadId": self.thread});
+        let _ = self.call("thread/backgroundTerminals/clean", &clean)?;
+        Ok(())
+    }
+
+    /// Answers the thread's first pending request.
+    fn answer(&mut self, answer: &Answer) -> Result<(), ServerError> {
+        if !matches!(self.state()?, State::Active { waits: true }) {
+            return Err(Refusal::new(format!("{} waits for nothing", self.thread)).into());
+        }
+        let join = json!({"threadId": self.thread, "excludeTurns": true});
+        self.call("thread/resume", &join)?.map_err(|words| said("thread/resume", &words))?;
+        let thread = self.thread;
+        let request = self.hear_until(|message| {
+            let asked = message["method"].is_string() && !message["id"].is_null();
+            asked && message["params"]["threadId"] == thread
+        })?;
+        let reply = reply(&request, answer)?;
+        self.server.reply(&request["id"], &reply).map_err(|error| self.silent(&error))?;
+        self.hear_until(|message| {
+            message["method"] == "serverRequest/resolved" && message["params"]["requestId"] == request["id"]
+        })?;
+        Ok(())
     }
 }
 

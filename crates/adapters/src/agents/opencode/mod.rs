@@ -23,9 +23,7 @@ use std::path::{Path, PathBuf};
 
 use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Process, ProcessHead, Stamp};
 
-use crate::{
-    Adapter, Card, Control, Follow, Line, Looks, Opening, ReadError, Root, Scope, Trace, WatchTarget,
-};
+use crate::{Adapter, Card, Control, Follow, Line, Looks, ReadError, Root, Scope, Trace, WatchTarget};
 use processes::OPENCODE;
 
 pub(crate) use records::is_default_title;
@@ -34,6 +32,9 @@ pub struct OpenCode;
 
 static CARD: Card = Card::new("opencode", "OpenCode")
     .programs(&["opencode"])
+    .home_inside("XDG_DATA_HOME", ".local/share", "opencode")
+    .opened_by(&["opencode", "--session", "ID"])
+    .marks(&["OPENCODE", "OPENCODE_PID"])
     .capabilities(&Capability::ALL)
     .known_good("1.1.65, 1.2.11, 1.18.33")
     .looks(Looks { open_files: true, listening: true, ..Looks::NONE })
@@ -46,20 +47,12 @@ impl Adapter for OpenCode {
     }
 
     fn root(&self, environ: &Environ) -> Option<Root> {
-        let data = environ
-            .path("XDG_DATA_HOME")
-            .or_else(|| environ.path("HOME").map(|home| home.join(".local/share")))?
-            .join("opencode");
+        let data = CARD.home?.root(environ)?;
         match environ.path("OPENCODE_DB") {
             // Such a process stores its sessions only in its memory.
             Some(database) if database.as_os_str() == ":memory:" => None,
             database => Some(Root { store: database.map(|database| data.join(database)), ..Root::at(data) }),
         }
-    }
-
-    fn opening(&self, root: &Root, id: &str, _place: &Path) -> Option<Opening> {
-        let data = root.path.parent().unwrap_or(&root.path);
-        Opening::by_id(&["opencode", "--session", "ID"], id, "XDG_DATA_HOME", data)
     }
 
     fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {

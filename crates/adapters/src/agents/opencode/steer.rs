@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::ask::{Request, ServerReport, report_at};
 use super::http::{ACTION_TIMEOUT, Reply, post};
 use crate::Answer;
+use crate::control::LiveSession;
 use crate::gateway::ServerError;
 use crate::wire::http::escaped;
 
@@ -38,22 +39,41 @@ impl Steered {
         Ok(Self { address, directory: directory.to_owned(), id: id.to_owned(), report })
     }
 
+    fn permit(&self, asked: &Request, reply: &str) -> Result<(), ServerError> {
+        self.post(&format!("/permission/{}/reply", escaped(asked.id())), &json!({"reply": reply}))
+    }
+
+    fn post(&self, path: &str, body: &Value) -> Result<(), ServerError> {
+        let target = format!("{path}?directory={}", escaped(&self.directory));
+        let address = self.address;
+        match post(address, &target, &body.to_string()) {
+            Ok(Reply { status: 200..300, .. }) => Ok(()),
+            Ok(Reply { status, body }) => {
+                let words = clean_cut(&one_line(&String::from_utf8_lossy(&body)), Some(300));
+                Err(Refusal::new(format!("the server at {address} refused {path}: {status} {words}")).into())
+            }
+            Err(error) => {
+                Err(ServerError::Unheard(format!("the server at {address} did not answer: {error}")))
+            }
+        }
+    }
+}
+
+impl LiveSession for Steered {
     /// The server keeps the message until the session processes it.
-    pub(super) fn send(&self, words: &str) -> Result<(), ServerError> {
+    fn send(&mut self, words: &str) -> Result<(), ServerError> {
         let prompt = json!({"parts": [{"type": "text", "text": words}]});
         self.post(&format!("/session/{}/prompt_async", escaped(&self.id)), &prompt)
     }
 
-    /// Interrupts the turn with its tools. A session that is not working has nothing to interrupt.
-    pub(super) fn interrupt(&self) -> Result<(), ServerError> {
+    fn interrupt(&mut self) -> Result<(), ServerError> {
         if !self.report.works_on(&self.id) {
             return Ok(());
         }
         self.post(&format!("/session/{}/abort", escaped(&self.id)), &json!({}))
     }
 
-    /// Answers the first request that the session waits for.
-    pub(super) fn answer(&self, answer: &Answer) -> Result<(), ServerError> {
+    fn answer(&mut self, answer: &Answer) -> Result<(), ServerError> {
         let (approval, question) = self.report.waiting(&self.id);
         match (approval, question, answer) {
             (Some(asked), _, Answer::Approve) => self.permit(asked, "once"),
@@ -75,25 +95,6 @@ impl Steered {
                 .hint(format!("`agentctl approve {0}` or `agentctl deny {0}`", self.id))
                 .into()),
             (None, None, _) => Err(Refusal::new(format!("{} waits for nothing", self.id)).into()),
-        }
-    }
-
-    fn permit(&self, asked: &Request, reply: &str) -> Result<(), ServerError> {
-        self.post(&format!("/permission/{}/reply", escaped(asked.id())), &json!({"reply": reply}))
-    }
-
-    fn post(&self, path: &str, body: &Value) -> Result<(), ServerError> {
-        let target = format!("{path}?directory={}", escaped(&self.directory));
-        let address = self.address;
-        match post(address, &target, &body.to_string()) {
-            Ok(Reply { status: 200..300, .. }) => Ok(()),
-            Ok(Reply { status, body }) => {
-                let words = clean_cut(&one_line(&String::from_utf8_lossy(&body)), Some(300));
-                Err(Refusal::new(format!("the server at {address} refused {path}: {status} {words}")).into())
-            }
-            Err(error) => {
-                Err(ServerError::Unheard(format!("the server at {address} did not answer: {error}")))
-            }
         }
     }
 }

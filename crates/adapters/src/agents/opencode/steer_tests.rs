@@ -46,7 +46,7 @@ fn posted(asked: &Receiver<String>) -> Vec<String> {
 #[test]
 fn words_are_sent_where_the_session_runs() {
     let (address, asked) = serve(&[("/session/status", "{}"), ("/session/ses_1/prompt_async", "")]);
-    let steered = Steered::reach(&[address], "/w", "ses_1").unwrap();
+    let mut steered = Steered::reach(&[address], "/w", "ses_1").unwrap();
     steered.send("more \"words\"").unwrap();
     let told = posted(&asked);
     let body: Value =
@@ -54,7 +54,7 @@ fn words_are_sent_where_the_session_runs() {
     assert_eq!(body, json!({"parts": [{"type": "text", "text": "more \"words\""}]}));
     steered.interrupt().unwrap();
     assert!(posted(&asked).is_empty(), "it is not at work");
-    let other = Steered::reach(&[address], "/w", "ses_2").unwrap();
+    let mut other = Steered::reach(&[address], "/w", "ses_2").unwrap();
     assert!(no(other.send("x")).reason.ends_with("404 no such"));
     assert!(no(other.answer(&Answer::Approve)).reason.contains("waits for nothing"));
 }
@@ -72,7 +72,7 @@ fn what_waits_is_answered_by_its_own_id() {
         ("/permission/per_1/reply", "true"),
         ("/session/ses_1/abort", "true"),
     ]);
-    let steered = Steered::reach(&[address], "/w", "ses_1").unwrap();
+    let mut steered = Steered::reach(&[address], "/w", "ses_1").unwrap();
     steered.answer(&Answer::Approve).unwrap();
     steered.answer(&Answer::Deny).unwrap();
     assert!(no(steered.answer(&Answer::Text("yes".into()))).hint.is_some());
@@ -99,7 +99,7 @@ fn a_question_gets_one_answer_each() {
         ("/question/que_1/reply", "true"),
         ("/question/que_1/reject", "true"),
     ]);
-    let steered = Steered::reach(&[address], "/w", "ses_1").unwrap();
+    let mut steered = Steered::reach(&[address], "/w", "ses_1").unwrap();
     assert!(steered.answer(&Answer::Text("one line".into())).is_err());
     assert!(steered.answer(&Answer::Approve).is_err());
     steered.answer(&Answer::Text("Red\nmy own".into())).unwrap();

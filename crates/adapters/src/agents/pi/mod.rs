@@ -39,6 +39,9 @@ pub struct Pi;
 
 static CARD: Card = Card::new("pi", "Pi")
     .programs(&["pi"])
+    .id_marks(&["PI_SESSION_ID"])
+    // It also sets `PI_MODEL` and `PI_PROVIDER`, but these are a user's own settings for Pi Rust and name no session.
+    .marks(&["PI_CODING_AGENT", "PI_SESSION_ID", "PI_SESSION_FILE", "PI_REASONING_LEVEL"])
     .capabilities(&[Capability::Peek, Capability::Stop, Capability::Resume, Capability::Fork])
     .known_good("0.73.1 – 1.5.0")
     .looks(LOOKS);

@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use agentctl_model::{Capability, Coverage, Entry, Environ, Harvest, Joined, KernelView, ProcessHead};
+use agentctl_model::{Capability, Coverage, Entry, Harvest, Joined, KernelView, ProcessHead};
 
 use crate::agents::opencode::join;
 use crate::agents::opencode::processes::Program;
@@ -24,6 +24,7 @@ pub struct Slate;
 
 static CARD: Card = Card::new("slate", "Slate")
     .programs(&["slate"])
+    .home_inside("XDG_DATA_HOME", ".local/share", "slate")
     .capabilities(&[Capability::Peek])
     .known_good("1.0.45")
     // Its model traffic goes only to the vendor: storage and errors were observed, a finished turn was not.
@@ -34,13 +35,6 @@ const SLATE: Program = Program { natives: &["slate"], scripts: &["slate", "slate
 impl Adapter for Slate {
     fn card(&self) -> &'static Card {
         &CARD
-    }
-
-    fn root(&self, environ: &Environ) -> Option<Root> {
-        let data = environ
-            .path("XDG_DATA_HOME")
-            .or_else(|| environ.path("HOME").map(|home| home.join(".local/share")))?;
-        Some(Root::at(data.join("slate")))
     }
 
     fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {
