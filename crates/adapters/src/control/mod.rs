@@ -134,6 +134,12 @@ fn no_way_in(session: &Session, what: &str) -> Refusal {
     Refusal::new(reason)
 }
 
+/// The processes that own this session, as the survey found them.
+pub(crate) fn owners<'k>(kernel: &'k KernelView, session: &Session) -> impl Iterator<Item = &'k Process> {
+    let owns = |process: &&Process| session.processes.iter().any(|entry| entry.pid == process.pid());
+    kernel.processes.iter().filter(owns)
+}
+
 /// Marks that belong to no single agent: the mark of a launch, and those that several agents set alike.
 pub const SHARED_MARKS: &[&str] = &[LAUNCH_MARK, "AI_AGENT", "AGENT"];
 

@@ -13,7 +13,7 @@ use super::server::socket_of;
 use super::steer::Steered;
 use super::storage::{RolloutFile, is_uuid};
 use super::{Codex, locks};
-use crate::control::{Control, LiveSession, with_prompt_on_stdin};
+use crate::control::{Control, LiveSession, owners, with_prompt_on_stdin};
 use crate::gateway::ServerError;
 use crate::{Adapter, Root};
 
@@ -107,12 +107,9 @@ impl Control for Codex {
         kernel: &KernelView,
         session: &'s Session,
     ) -> Result<Option<Box<dyn LiveSession + 's>>, ServerError> {
-        let owns = |process: &&Process| {
-            role(&process.head) == Role::Server
-                && self.is_ours(root, kernel, process)
-                && session.processes.iter().any(|entry| entry.pid == process.pid())
-        };
-        let server = kernel.processes.iter().find(owns);
+        let is_server =
+            |process: &&Process| role(&process.head) == Role::Server && self.is_ours(root, kernel, process);
+        let server = owners(kernel, session).find(is_server);
         let Some(socket) = server.and_then(|server| socket_of(&root.path, server)) else { return Ok(None) };
         Ok(Some(Box::new(Steered::reach(&socket, &session.id)?)))
     }

@@ -13,7 +13,7 @@ use super::OpenCode;
 use super::processes::{Kind, OPENCODE};
 use super::steer::Steered;
 use crate::Root;
-use crate::control::{Control, LiveSession, with_prompt_on_stdin};
+use crate::control::{Control, LiveSession, owners, with_prompt_on_stdin};
 use crate::gateway::ServerError;
 
 const PROGRAM: &str = "opencode";
@@ -129,10 +129,7 @@ impl Control for OpenCode {
         kernel: &KernelView,
         session: &'s Session,
     ) -> Result<Option<Box<dyn LiveSession + 's>>, ServerError> {
-        let owns = |process: &&Process| {
-            self.is_ours(process, root) && session.processes.iter().any(|entry| entry.pid == process.pid())
-        };
-        let owners = kernel.processes.iter().filter(owns);
+        let owners = owners(kernel, session).filter(|process| self.is_ours(process, root));
         let addresses: Vec<_> =
             owners.filter_map(|owner| owner.listening.seen()).flatten().copied().collect();
         match &session.cwd {

@@ -5,6 +5,7 @@
 //! files. An agent adds a [`Format`]: what one line of its records says. A format is pure; it receives lines and
 //! never reads.
 
+mod calls;
 mod directory;
 mod ends;
 mod format;
@@ -26,6 +27,7 @@ use super::jsonl::whole::{CHUNK, Passage, scan_containing, scan_whole};
 use super::jsonl::{ReadAt, Scan, scan_back};
 use super::memory::Counted;
 use crate::Scope;
+pub(crate) use calls::Calls;
 pub(crate) use directory::Directory;
 pub(crate) use ends::{First, Latest, WORDS_REACH, evidence, keep, plus};
 pub(crate) use format::{BothEnds, Format, Head, Line, Sum, Tail};
