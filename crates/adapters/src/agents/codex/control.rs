@@ -8,11 +8,11 @@ use agentctl_model::{
 };
 use serde_json::Value;
 
+use super::Codex;
 use super::processes::{Role, role};
 use super::server::socket_of;
-use super::steer::Steered;
-use super::storage::{RolloutFile, is_uuid};
-use super::{Codex, locks};
+use super::server::steer::Steered;
+use super::storage::{RolloutFile, is_uuid, locks};
 use crate::control::{Control, LiveSession, owners, with_prompt_on_stdin};
 use crate::gateway::ServerError;
 use crate::{Adapter, Root};

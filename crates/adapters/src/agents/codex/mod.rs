@@ -1,23 +1,12 @@
 //! Codex writes one rollout file per thread, and the owner of a thread holds a lock for as long as it owns
 //! it.
 
-mod ask;
-mod compressed;
 mod control;
-mod entries;
-mod feed;
-mod head;
 mod join;
-mod locks;
-mod names;
 mod processes;
-mod records;
+mod rollout;
 mod server;
-mod session;
-mod steer;
 mod storage;
-mod tail;
-mod tokens;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -31,7 +20,9 @@ use crate::transcript::jsonl::peek::{last_entries, read_last};
 use crate::{
     Adapter, Card, Control, Line, Looks, Progress, Reach, ReadError, Root, Scope, Trace, WatchTarget,
 };
-use storage::RolloutFile;
+use rollout::{compressed, entries, session};
+use server::{ask, feed};
+use storage::{RolloutFile, locks, names};
 
 pub struct Codex;
 

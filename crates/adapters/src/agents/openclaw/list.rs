@@ -5,11 +5,11 @@ use std::collections::HashSet;
 
 use serde_json::json;
 
-use super::connection::{Connection, PATIENCE, READ};
-use super::error::GatewayError;
-use super::gateway_client::GatewayClient;
-use super::paging::{self, Paged, record_progress};
-use super::rows::{Agents, Job, Row};
+use super::client::connection::{Connection, PATIENCE, READ};
+use super::client::error::GatewayError;
+use super::client::gateway_client::GatewayClient;
+use super::client::paging::{self, Paged, record_progress};
+use super::client::rows::{Agents, Job, Row};
 use super::session::Snapshot;
 use crate::{Progress, Reach};
 

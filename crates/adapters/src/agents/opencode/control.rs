@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::OpenCode;
 use super::processes::{Kind, OPENCODE};
-use super::steer::Steered;
+use super::server::steer::Steered;
 use crate::Root;
 use crate::control::{Control, LiveSession, owners, with_prompt_on_stdin};
 use crate::gateway::ServerError;

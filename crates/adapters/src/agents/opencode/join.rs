@@ -12,8 +12,8 @@ use agentctl_model::{
 };
 use jiff::Timestamp;
 
+use super::conversation::session::{LEFT_OPEN, TOUCHED};
 use super::processes::{Kind, Program, id_in_argv};
-use super::session::{LEFT_OPEN, TOUCHED};
 use crate::join::{alive, claim, only_candidates};
 
 pub(crate) fn join(

@@ -1,21 +1,11 @@
 //! OpenCode: one SQLite database per user since 1.2, a tree of JSON files before.
 
-mod ask;
 mod control;
-mod database;
-mod entries;
-mod feed;
-mod follow;
-mod http;
+pub(crate) mod conversation;
 pub(crate) mod join;
 pub(crate) mod processes;
-mod records;
-pub(crate) mod session;
-mod steer;
-mod survey;
-pub(crate) mod tree;
-mod turn;
-pub(crate) mod wanted;
+mod server;
+pub(crate) mod storage;
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -24,9 +14,12 @@ use std::path::{Path, PathBuf};
 use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Process, ProcessHead, Stamp};
 
 use crate::{Adapter, Card, Control, Follow, Line, Looks, ReadError, Root, Scope, Trace, WatchTarget};
+use conversation::follow;
 use processes::OPENCODE;
+use server::{ask, feed};
+use storage::{database, survey};
 
-pub(crate) use records::is_default_title;
+pub(crate) use conversation::records::is_default_title;
 
 pub struct OpenCode;
 

@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 
 use agentctl_model::{Capability, Coverage, Entry, Harvest, Joined, KernelView, ProcessHead};
 
+use crate::agents::opencode::conversation::session::Head;
 use crate::agents::opencode::join;
 use crate::agents::opencode::processes::Program;
-use crate::agents::opencode::session::Head;
-use crate::agents::opencode::tree;
-use crate::agents::opencode::wanted::Question;
+use crate::agents::opencode::storage::tree;
+use crate::agents::opencode::storage::wanted::Question;
 use crate::{Adapter, Card, Follow, ReadError, Root, Scope};
 
 pub struct Slate;

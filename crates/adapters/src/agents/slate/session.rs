@@ -9,8 +9,8 @@ use agentctl_model::{Entry, Facts, Found, Parent, Relation, Role, Turn, TurnStat
 use jiff::Timestamp;
 
 use super::records::{Event, Message, SessionFile, Step};
-use crate::agents::opencode::session::{Conversation, Head};
-use crate::agents::opencode::tree::{Place, Tree};
+use crate::agents::opencode::conversation::session::{Conversation, Head};
+use crate::agents::opencode::storage::tree::{Place, Tree};
 use crate::transcript::jsonl::open::{open_regular, read_small};
 use crate::transcript::jsonl::{Scan, scan_back};
 use crate::transcript::read::evidence;
