@@ -204,8 +204,8 @@ pub(crate) fn add_pending(claims: &mut [Claim], harvest: &Harvest) {
             _ => continue,
         };
         let pending = Pending { kind, summary: turn.detail.clone(), since: turn.last, answerable: false };
-        let word = claim.testimony.get_or_insert_with(LiveReport::default);
-        word.pending = vec![pending];
-        word.since = turn.last;
+        let report = claim.testimony.get_or_insert_with(LiveReport::default);
+        report.pending = vec![pending];
+        report.since = turn.last;
     }
 }

@@ -143,8 +143,8 @@ fn tool_call(record: &Record<'_>) -> Option<String> {
     let blocks = record.blocks();
     let tool = blocks.iter().rfind(|block| block.kind == "tool_use")?;
     let input: serde_json::Value = serde_json::from_str(tool.input?.get()).ok()?;
-    let telling = ["command", "file_path", "path", "pattern", "url", "description", "prompt"];
-    let what = call::argument(&input, &telling).unwrap_or_default();
+    let keys = ["command", "file_path", "path", "pattern", "url", "description", "prompt"];
+    let what = call::argument(&input, &keys).unwrap_or_default();
     Some(call::words(tool.name.as_deref().unwrap_or("tool"), &what))
 }
 

@@ -77,7 +77,7 @@ impl Adapter for Codex {
             Reach::Live(kernel) => live_rollouts(&home, kernel, &mut harvest),
         };
         gather(&wanted, scope, &mut harvest, session::read);
-        names::give(&home, &mut harvest);
+        names::add_names(&home, &mut harvest);
         harvest
     }
 

@@ -80,8 +80,8 @@ impl Adapter for Gemini {
     fn follow(&self, place: &Path, _id: &str, backlog: usize) -> Result<Box<dyn Follow>, ReadError> {
         if is_document(place) || place == no_file() {
             // The agent continues in another file, so this one is complete.
-            let told = last_entries(place, backlog).unwrap_or_default();
-            return Ok(Box::new(ReadOnce(told)));
+            let entries = last_entries(place, backlog).unwrap_or_default();
+            return Ok(Box::new(ReadOnce(entries)));
         }
         Ok(Box::new(JsonlFollower::start(place, entries::of_line, backlog)?))
     }

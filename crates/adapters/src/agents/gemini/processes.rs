@@ -20,7 +20,7 @@ pub(super) fn is_gemini(head: &ProcessHead) -> bool {
 }
 
 /// Whether the process can own a session: it is neither a management command nor one that only prints.
-pub(super) fn may_carry(head: &ProcessHead) -> bool {
+pub(super) fn may_own(head: &ProcessHead) -> bool {
     const PRINTS: [&str; 8] =
         ["-h", "--help", "-v", "--version", "-l", "--list-extensions", "--list-sessions", "--delete-session"];
     run(head).is_some_and(|run| {
@@ -72,13 +72,13 @@ mod tests {
     #[test]
     fn arguments_say_what_kind_of_run_it_is() {
         for argv in [&["-p", "x"][..], &["--prompt=x"], &["-o", "stream-json", "--session-id", ID]] {
-            assert!(is_headless(&head(argv)) && may_carry(&head(argv)), "{argv:?}");
+            assert!(is_headless(&head(argv)) && may_own(&head(argv)), "{argv:?}");
         }
         for argv in [&[][..], &["do it"], &["-i", "x"], &["-r", ID], &["--acp"]] {
-            assert!(!is_headless(&head(argv)) && may_carry(&head(argv)), "{argv:?}");
+            assert!(!is_headless(&head(argv)) && may_own(&head(argv)), "{argv:?}");
         }
         for argv in [&["mcp", "list"][..], &["--list-sessions"], &["--delete-session", "1"]] {
-            assert!(!may_carry(&head(argv)), "{argv:?}");
+            assert!(!may_own(&head(argv)), "{argv:?}");
         }
     }
 

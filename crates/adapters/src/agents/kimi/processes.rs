@@ -28,7 +28,7 @@ fn is_a_command(head: &ProcessHead) -> bool {
 }
 
 /// The processes that may own a session of this source.
-pub(super) fn carriers(
+pub(super) fn possible_owners(
     kernel: &KernelView,
     ours: impl Fn(&Process) -> bool,
 ) -> impl Iterator<Item = &Process> {

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use serde_json::json;
 
-use super::client::connection::{Connection, PATIENCE, READ};
+use super::client::connection::{Connection, READ, REQUEST_TIMEOUT};
 use super::client::error::GatewayError;
 use super::client::gateway_client::GatewayClient;
 use super::client::paging::{self, Paged, record_progress};
@@ -32,7 +32,7 @@ pub(super) fn read(
     progress: &Progress,
 ) -> Result<(Connection, Listing), GatewayError> {
     // A late gateway is given up on after the caller's timeout; a thread that was left behind ends soon after.
-    let patience = progress.patience().map_or(PATIENCE, |patience| PATIENCE.min(patience * 2));
+    let patience = progress.patience().map_or(REQUEST_TIMEOUT, |patience| REQUEST_TIMEOUT.min(patience * 2));
     let mut connection = gateway.clone().with_timeout(patience).connect(&[READ])?;
     record_progress(progress)?;
     let mut listing = Listing::default();
@@ -52,7 +52,7 @@ pub(super) fn read(
         // This uses its own connection: its fate says nothing about the list, so it may cost neither the list nor the
         // time of the callers who wait for it. Without it no working session is reported as waiting, and a warning
         // tells everybody.
-        let time = progress.patience().map_or(PATIENCE, |patience| patience * 3 / 4);
+        let time = progress.patience().map_or(REQUEST_TIMEOUT, |patience| patience * 3 / 4);
         match gateway.approvals_within(time) {
             Ok(approvals) => listing.snapshot.approvals = Some(approvals),
             Err(error) => {

@@ -16,7 +16,7 @@ use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Pr
 
 use crate::{Adapter, Card, Follow, Line, ReadError, Root, Scope, WatchTarget};
 use conversation::follow;
-use settings::places;
+use settings::discovery;
 
 pub use client::error::{Details, GatewayError, Refusal};
 pub use client::gateway_client::{Decision, GatewayClient, Launch, Launched, Sent, Stopped};
@@ -43,11 +43,11 @@ impl Adapter for OpenClaw {
     }
 
     fn root(&self, environ: &Environ) -> Option<Root> {
-        places::root(environ)
+        discovery::root(environ)
     }
 
     fn configured_root(&self, path: &Path, environ: &Environ) -> Root {
-        places::configured_root(path, environ)
+        discovery::configured_root(path, environ)
     }
 
     fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {

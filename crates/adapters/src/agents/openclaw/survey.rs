@@ -10,7 +10,7 @@ use super::client::gateway_client::GatewayClient;
 use super::client::paging::record_progress;
 use super::client::rows::{History, Row};
 use super::conversation::fold::{Fold, Summary};
-use super::settings::places;
+use super::settings::discovery;
 use super::{list, natives};
 use crate::{Progress, Reach, Root, Scope};
 
@@ -31,7 +31,7 @@ pub(super) fn survey(root: &Root, scope: &Scope<'_>) -> Harvest {
                 clean_cut(&text, Some(200))
             ));
         }
-        return places::error(&root.path).map_or_else(|| Harvest::nothing(Coverage::NotInstalled), failed);
+        return discovery::error(&root.path).map_or_else(|| Harvest::nothing(Coverage::NotInstalled), failed);
     };
     ask(&gateway, root, scope).unwrap_or_else(|error| failed(error.to_string()))
 }

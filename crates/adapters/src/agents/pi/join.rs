@@ -51,8 +51,8 @@ pub(super) fn join(
     // The other agent may have continued a session that this one created; nothing more is known.
     pair(&others, harvest, kernel, &mut joined, is_open, Some(Tie::OneOfSeveral));
 
-    let carried: HashSet<_> = joined.claims.iter().map(|claim| claim.owner.process).collect();
-    let idle = top.iter().filter(|process| !carried.contains(&process.head.process));
+    let owning: HashSet<_> = joined.claims.iter().map(|claim| claim.owner.process).collect();
+    let idle = top.iter().filter(|process| !owning.contains(&process.head.process));
     joined.strays.extend(idle.map(|process| stray(process)));
     joined
 }

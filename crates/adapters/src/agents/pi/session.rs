@@ -91,10 +91,10 @@ pub(super) fn read(path: &Path, creator: Creator, since: Option<Timestamp>, scop
 }
 
 fn facts(heading: Heading, head: Head, tail: Tail, counted: &Counted, path: &Path) -> Facts {
-    let told = counted.title.as_deref().map(str::to_owned);
+    let last_title = counted.title.as_deref().map(str::to_owned);
     let parent = heading.parent_file.as_deref().and_then(|file| parent_of(file, path));
     let mut facts = Facts {
-        name: told.or(tail.name).or(head.name).filter(|name| !name.is_empty()),
+        name: last_title.or(tail.name).or(head.name).filter(|name| !name.is_empty()),
         cwd: heading.cwd,
         started_at: heading.started_at,
         parent: parent.filter(|parent| parent.id != heading.id),

@@ -45,7 +45,7 @@ impl Tail {
     }
 
     /// Whether the branch has nothing more to add, or is too far back.
-    fn branch_is_told(&self, distance: u64) -> bool {
+    fn branch_is_known(&self, distance: u64) -> bool {
         let far = distance > WORDS_REACH;
         let words = self.latest.last_message.is_some() || far;
         // Only for an open turn is its beginning reported.
@@ -113,7 +113,7 @@ impl Tail {
 
 impl read::Tail for Tail {
     fn line(&mut self, line: &[u8], distance: u64) -> Line {
-        if self.branch_is_told(distance) {
+        if self.branch_is_known(distance) {
             if line.len() < LONGEST_TITLE_LINE
                 && TITLE.find(line).is_some()
                 && let Some(record) = Record::parse(line)
@@ -127,7 +127,7 @@ impl read::Tail for Tail {
 
     fn enough(&mut self, distance: u64) -> bool {
         let title = self.name.is_some() || distance > NAME_REACH;
-        title && self.branch_is_told(distance)
+        title && self.branch_is_known(distance)
     }
 
     fn lost(&mut self) {

@@ -51,8 +51,8 @@ fn tool_call(message: &Message<'_>) -> Option<String> {
     let blocks = message.blocks();
     let call = blocks.iter().rfind(|block| block.kind == "toolCall")?;
     let input: serde_json::Value = serde_json::from_str(call.arguments?.get()).ok()?;
-    let telling = ["command", "path", "file_path", "pattern", "url", "query", "description", "prompt"];
-    let what = telling.iter().find_map(|key| input.get(key)?.as_str()).map(one_line).unwrap_or_default();
+    let keys = ["command", "path", "file_path", "pattern", "url", "query", "description", "prompt"];
+    let what = keys.iter().find_map(|key| input.get(key)?.as_str()).map(one_line).unwrap_or_default();
     Some(clean_cut(&format!("{}: {what}", call.name.as_deref().unwrap_or("tool")), Some(160)))
 }
 

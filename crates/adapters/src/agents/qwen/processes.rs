@@ -51,7 +51,7 @@ pub(super) fn is_qwen(head: &ProcessHead) -> bool {
 }
 
 /// Whether the process can own a session: it is neither a management command nor one that only prints.
-pub(super) fn may_carry(head: &ProcessHead) -> bool {
+pub(super) fn may_own(head: &ProcessHead) -> bool {
     run(head).is_some_and(|run| {
         !run.first_word().is_some_and(|word| COMMANDS.contains(&word))
             && !run.has(&["-h", "--help", "-v", "--version", "-l", "--list-extensions"])
@@ -101,13 +101,13 @@ mod tests {
         for argv in
             [&["do it"][..], &["--session-id", ID, "-y", "do it"], &["-p", "x"], &["-o", "stream-json"]]
         {
-            assert!(is_headless(&head(argv)) && may_carry(&head(argv)), "{argv:?}");
+            assert!(is_headless(&head(argv)) && may_own(&head(argv)), "{argv:?}");
         }
         for argv in [&[][..], &["-r", ID], &["-i", "do it"], &["--acp"], &["--input-format", "stream-json"]] {
-            assert!(!is_headless(&head(argv)) && may_carry(&head(argv)), "{argv:?}");
+            assert!(!is_headless(&head(argv)) && may_own(&head(argv)), "{argv:?}");
         }
         for argv in [&["serve"][..], &["mcp", "list"], &["--version"]] {
-            assert!(!may_carry(&head(argv)), "{argv:?}");
+            assert!(!may_own(&head(argv)), "{argv:?}");
         }
         assert!(is_server(&head(&["--acp"])) && !is_server(&head(&[])));
     }

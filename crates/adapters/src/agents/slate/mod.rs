@@ -16,8 +16,8 @@ use agentctl_model::{Capability, Coverage, Entry, Harvest, Joined, KernelView, P
 use crate::agents::opencode::conversation::session::Head;
 use crate::agents::opencode::join;
 use crate::agents::opencode::processes::Program;
+use crate::agents::opencode::storage::selection::Selection;
 use crate::agents::opencode::storage::tree;
-use crate::agents::opencode::storage::wanted::Question;
 use crate::{Adapter, Card, Follow, ReadError, Root, Scope};
 
 pub struct Slate;
@@ -47,12 +47,12 @@ impl Adapter for Slate {
         if let Err(error) = agentctl_files::entries(&root.path) {
             return failed(error);
         }
-        let question = Question::new(&SLATE, scope, |process| self.leads_to(root, process));
-        if question.reaches_nothing() {
+        let selection = Selection::new(&SLATE, scope, |process| self.leads_to(root, process));
+        if selection.reaches_nothing() {
             return Harvest::complete(Vec::new());
         }
-        match question.places(&root.path.join("storage")) {
-            Ok(places) => read_all(&root.path, &question, places),
+        match selection.places(&root.path.join("storage")) {
+            Ok(places) => read_all(&root.path, &selection, places),
             Err(error) => failed(error),
         }
     }
@@ -82,12 +82,12 @@ impl Adapter for Slate {
     }
 }
 
-fn read_all(data: &Path, question: &Question<'_, '_>, places: Vec<tree::Place>) -> Harvest {
+fn read_all(data: &Path, selection: &Selection<'_, '_>, places: Vec<tree::SessionPath>) -> Harvest {
     let mut harvest = Harvest::complete(Vec::new());
     let mut heads: Vec<Head> = Vec::new();
     let mut paths = std::collections::HashMap::new();
     for place in places {
-        question.scope.progress.tick();
+        selection.scope.progress.tick();
         match session::head(&place) {
             Ok(head) => {
                 heads.push(head);
@@ -98,10 +98,10 @@ fn read_all(data: &Path, question: &Question<'_, '_>, places: Vec<tree::Place>) 
             Err(error) => harvest.left_out(format!("{}: {error}", place.path.display())),
         }
     }
-    for head in question.chosen(heads) {
-        question.scope.progress.tick();
+    for head in selection.select(heads) {
+        selection.scope.progress.tick();
         let Some(path) = paths.remove(&head.id) else { continue };
-        match session::read(data, path.clone(), head, question.scope) {
+        match session::read(data, path.clone(), head, selection.scope) {
             Ok((found, is_damaged)) => {
                 harvest.found.push(found);
                 if is_damaged {

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 
 use super::records::{Event, Message, SessionFile, Step};
 use crate::agents::opencode::conversation::session::{Conversation, Head};
-use crate::agents::opencode::storage::tree::{Place, Tree};
+use crate::agents::opencode::storage::tree::{SessionPath, Tree};
 use crate::transcript::jsonl::open::{open_regular, read_small};
 use crate::transcript::jsonl::{Scan, scan_back};
 use crate::transcript::read::evidence;
@@ -23,7 +23,7 @@ const REACH: usize = 24;
 
 /// Reads a session's own file. The agent rewrites it in place, so an incomplete file is read again several
 /// times before it is reported as unreadable.
-pub(super) fn head(place: &Place) -> io::Result<Head> {
+pub(super) fn head(place: &SessionPath) -> io::Result<Head> {
     for _ in 0..3 {
         let bytes = read_small(&place.path, FILE_LIMIT)?;
         // The file name leads to the messages, so it must be the session's own id.

@@ -52,7 +52,7 @@ impl Origin {
             branch: meta.branch(),
             version: text(meta.cli_version.as_deref()),
             originator: text(meta.originator.as_deref()),
-            source: source.word,
+            source: source.name,
             thread_source: text(meta.thread_source.as_deref()),
             nickname: text(meta.agent_nickname.as_deref()),
             parent,

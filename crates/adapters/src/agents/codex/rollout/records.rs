@@ -83,7 +83,7 @@ struct Git {
 /// The origin of a thread: a keyword (`exec`, `cli`, `vscode`), or the thread whose sub-agent it is.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Source {
-    pub(crate) word: Option<String>,
+    pub(crate) name: Option<String>,
     pub(crate) is_subagent: bool,
     pub(crate) parent: Option<String>,
 }
@@ -286,10 +286,10 @@ impl Payload<'_> {
     /// Describes the call, such as `exec_command: make test`.
     fn call_words(&self) -> String {
         let input = self.call_input();
-        let told: Option<serde_json::Value> = serde_json::from_str(&input).ok();
-        let telling = ["cmd", "command", "path", "query", "question", "message", "prompt"];
-        let what = told.as_ref().and_then(|told| call::argument(told, &telling));
-        let what = what.unwrap_or(if told.is_some() { String::new() } else { input });
+        let arguments: Option<serde_json::Value> = serde_json::from_str(&input).ok();
+        let keys = ["cmd", "command", "path", "query", "question", "message", "prompt"];
+        let what = arguments.as_ref().and_then(|arguments| call::argument(arguments, &keys));
+        let what = what.unwrap_or(if arguments.is_some() { String::new() } else { input });
         call::words(self.name.as_deref().unwrap_or("tool"), &what)
     }
 
@@ -307,8 +307,8 @@ impl Payload<'_> {
 }
 
 fn error_words(error: &RawValue) -> Option<String> {
-    let told = serde_json::from_str::<ErrorNote<'_>>(error.get()).ok().and_then(|note| note.message);
-    let text = told.map(Text::into_owned).or_else(|| serde_json::from_str::<String>(error.get()).ok())?;
+    let message = serde_json::from_str::<ErrorNote<'_>>(error.get()).ok().and_then(|note| note.message);
+    let text = message.map(Text::into_owned).or_else(|| serde_json::from_str::<String>(error.get()).ok())?;
     Some(clean_cut(&text, Some(500)))
 }
 
@@ -348,18 +348,18 @@ impl<'a> Meta<'a> {
     pub(crate) fn source(&self) -> Source {
         let Some(raw) = self.source else { return Source::default() };
         match serde_json::from_str::<serde_json::Value>(raw.get()) {
-            Ok(serde_json::Value::String(word)) => {
-                Source { word: Some(clean_cut(&word, Some(60))), ..Source::default() }
+            Ok(serde_json::Value::String(name)) => {
+                Source { name: Some(clean_cut(&name, Some(60))), ..Source::default() }
             }
-            Ok(told) => {
-                let of = told.get("subagent");
+            Ok(record) => {
+                let of = record.get("subagent");
                 let parent = of
                     .and_then(|of| of.get("thread_spawn"))
                     .and_then(|spawn| spawn.get("parent_thread_id"))
                     .and_then(|id| id.as_str())
                     .map(|id| clean_cut(id, Some(200)));
-                let word = of.is_some().then(|| "subagent".to_owned());
-                Source { word, is_subagent: of.is_some(), parent }
+                let name = of.is_some().then(|| "subagent".to_owned());
+                Source { name, is_subagent: of.is_some(), parent }
             }
             Err(_) => Source::default(),
         }

@@ -79,7 +79,7 @@ fn a_source_is_a_word_or_names_the_parent() {
         let line = format!(r#"{{"type":"session_meta","payload":{{"source":{text}}}}}"#);
         Record::parse(line.as_bytes()).unwrap().meta().unwrap().source()
     };
-    assert_eq!(source("\"exec\"").word.as_deref(), Some("exec"));
+    assert_eq!(source("\"exec\"").name.as_deref(), Some("exec"));
     let spawned = source(r#"{"subagent":{"thread_spawn":{"parent_thread_id":"p","depth":1}}}"#);
     assert_eq!((spawned.is_subagent, spawned.parent.as_deref()), (true, Some("p")));
     assert_eq!(source(r#"{"subagent":"review"}"#).parent, None);

@@ -76,11 +76,11 @@ impl Tail {
                     let turn_id = payload.turn_id.as_deref().map(str::to_owned);
                     self.endings.push(Ending { turn_id, turn });
                 }
-                self.heard(words);
+                self.latest.said(words);
             }
             Said::Reply(text) => {
                 self.talked = true;
-                self.heard(Some(text));
+                self.latest.said(Some(text));
             }
             Said::Prompt(_) => self.talked = true,
             Said::Total { total, .. } => {
@@ -117,10 +117,6 @@ impl Tail {
         if !self.decided && self.worked_at.is_none() {
             self.worked_at = at;
         }
-    }
-
-    fn heard(&mut self, words: Option<String>) {
-        self.latest.said(words);
     }
 
     fn decide_by_ending(&mut self, turn_id: Option<&str>) {

@@ -17,7 +17,7 @@ use serde_json::json;
 use super::{Server, socket_of};
 
 /// A local server answers within milliseconds; a server that does not is skipped.
-const PATIENCE: Duration = Duration::from_millis(700);
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(700);
 /// Adds the answer of every reachable server to the claims of its threads.
 pub(crate) fn ask_servers(
     root: &Path,
@@ -39,11 +39,11 @@ pub(crate) fn ask_servers(
 }
 
 fn ask(socket: &Path, as_of: Timestamp, claims: Vec<&mut Claim>) -> io::Result<()> {
-    let mut server = Server::connect(socket, PATIENCE)?;
+    let mut server = Server::connect(socket, ANSWER_TIMEOUT)?;
     for claim in claims {
         let question = json!({"threadId": claim.id, "includeTurns": false});
         let answer = server.call("thread/read", &question)?;
-        claim.testimony = testimony(&answer, &claim.id, as_of);
+        claim.testimony = live_report(&answer, &claim.id, as_of);
     }
     Ok(())
 }
@@ -75,7 +75,7 @@ struct Status {
 
 /// Converts an answer to `thread/read` into a live report. Pure. Returns `None` when the answer contains no
 /// state: the server also answers for threads that it does not own, and then it knows only their files.
-fn testimony(answer: &[u8], id: &str, as_of: Timestamp) -> Option<LiveReport> {
+fn live_report(answer: &[u8], id: &str, as_of: Timestamp) -> Option<LiveReport> {
     let thread = serde_json::from_slice::<Answer>(answer).ok()?.result.thread;
     if thread.id != id {
         return None;
@@ -117,9 +117,9 @@ mod tests {
 
     fn state(status: &str) -> Option<TurnState> {
         let answer = format!(r#"{{"id":1,"result":{{"thread":{{"id":"t","status":{status}}}}}}}"#);
-        let word = testimony(answer.as_bytes(), "t", Timestamp::UNIX_EPOCH)?;
-        assert_eq!(word.pending.len(), usize::from(answer.contains("waiting")));
-        word.turn.map(|turn| turn.state)
+        let report = live_report(answer.as_bytes(), "t", Timestamp::UNIX_EPOCH)?;
+        assert_eq!(report.pending.len(), usize::from(answer.contains("waiting")));
+        report.turn.map(|turn| turn.state)
     }
 
     #[test]
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn another_answer_says_nothing() {
         let other = br#"{"id":1,"result":{"thread":{"id":"x","status":{"type":"idle"}}}}"#;
-        assert_eq!(testimony(other, "t", Timestamp::UNIX_EPOCH), None);
-        assert_eq!(testimony(br#"{"id":1,"error":{"code":-1}}"#, "t", Timestamp::UNIX_EPOCH), None);
+        assert_eq!(live_report(other, "t", Timestamp::UNIX_EPOCH), None);
+        assert_eq!(live_report(br#"{"id":1,"error":{"code":-1}}"#, "t", Timestamp::UNIX_EPOCH), None);
     }
 }

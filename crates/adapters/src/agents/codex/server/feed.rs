@@ -29,8 +29,8 @@ impl ServerFeed {
             return Ok(FeedMessage::Changed);
         };
         server.wait_until(Instant::now() + patience);
-        match server.hear() {
-            Ok(message) => Ok(news(&message)),
+        match server.receive() {
+            Ok(message) => Ok(feed_message(&message)),
             Err(error) if is_silence(&error) => Ok(FeedMessage::Nothing),
             Err(error) => Err(error),
         }
@@ -51,7 +51,7 @@ fn is_silence(error: &io::Error) -> bool {
 }
 
 /// Whether a message is about the state of a thread.
-fn news(message: &Value) -> FeedMessage {
+fn feed_message(message: &Value) -> FeedMessage {
     match message["method"].as_str() {
         Some(method) if method.starts_with("thread/") => FeedMessage::Changed,
         _ => FeedMessage::Nothing,
@@ -66,11 +66,14 @@ mod tests {
 
     #[test]
     fn what_happens_to_threads_is_news() {
-        assert_eq!(news(&json!({"method": "thread/status/changed", "params": {}})), FeedMessage::Changed);
-        assert_eq!(news(&json!({"method": "thread/started"})), FeedMessage::Changed);
-        assert_eq!(news(&json!({"method": "account/updated"})), FeedMessage::Nothing);
-        assert_eq!(news(&json!({"id": 1, "result": {}})), FeedMessage::Nothing);
-        assert_eq!(news(&Value::Null), FeedMessage::Nothing);
+        assert_eq!(
+            feed_message(&json!({"method": "thread/status/changed", "params": {}})),
+            FeedMessage::Changed
+        );
+        assert_eq!(feed_message(&json!({"method": "thread/started"})), FeedMessage::Changed);
+        assert_eq!(feed_message(&json!({"method": "account/updated"})), FeedMessage::Nothing);
+        assert_eq!(feed_message(&json!({"id": 1, "result": {}})), FeedMessage::Nothing);
+        assert_eq!(feed_message(&Value::Null), FeedMessage::Nothing);
     }
 
     #[test]

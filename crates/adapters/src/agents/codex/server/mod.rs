@@ -80,7 +80,7 @@ impl Server {
     }
 
     /// The next message that the server sends, in order.
-    pub(crate) fn hear(&mut self) -> io::Result<Value> {
+    pub(crate) fn receive(&mut self) -> io::Result<Value> {
         Ok(serde_json::from_slice(&self.socket.receive()?).unwrap_or(Value::Null))
     }
 }

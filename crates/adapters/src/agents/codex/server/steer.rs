@@ -17,7 +17,7 @@ use crate::control::LiveSession;
 use crate::gateway::ServerError;
 
 /// Long enough for a machine under load; it covers the whole exchange, not one answer.
-const PATIENCE: Duration = Duration::from_secs(20);
+const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(20);
 /// A turn may end between two requests about it.
 const TRIES: usize = 3;
 
@@ -35,7 +35,7 @@ enum State {
 
 impl<'t> Steered<'t> {
     pub(crate) fn reach(socket: &Path, thread: &'t str) -> Result<Self, ServerError> {
-        let server = Server::connect(socket, PATIENCE).map_err(|error| {
+        let server = Server::connect(socket, EXCHANGE_TIMEOUT).map_err(|error| {
             ServerError::Unheard(format!("the app-server at {} did not answer: {error}", socket.display()))
         })?;
         Ok(Self { server, thread })
@@ -89,9 +89,9 @@ impl<'t> Steered<'t> {
         })
     }
 
-    fn hear_until(&mut self, wanted: impl Fn(&Value) -> bool) -> Result<Value, ServerError> {
+    fn receive_until(&mut self, wanted: impl Fn(&Value) -> bool) -> Result<Value, ServerError> {
         loop {
-            let message = self.server.hear().map_err(|error| silent(self.thread, &error))?;
+            let message = self.server.receive().map_err(|error| silent(self.thread, &error))?;
             if wanted(&message) {
                 return Ok(message);
             }
@@ -137,13 +137,13 @@ impl LiveSession for Steered<'_> {
         let join = json!({"threadId": self.thread, "excludeTurns": true});
         self.call("thread/resume", &join)?.map_err(|words| said("thread/resume", &words))?;
         let thread = self.thread;
-        let request = self.hear_until(|message| {
+        let request = self.receive_until(|message| {
             let asked = message["method"].is_string() && !message["id"].is_null();
             asked && message["params"]["threadId"] == thread
         })?;
         let reply = reply(&request, answer)?;
         self.server.reply(&request["id"], &reply).map_err(|error| self.silent(&error))?;
-        self.hear_until(|message| {
+        self.receive_until(|message| {
             message["method"] == "serverRequest/resolved" && message["params"]["requestId"] == request["id"]
         })?;
         Ok(())

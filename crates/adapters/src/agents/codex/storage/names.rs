@@ -35,7 +35,7 @@ impl Scan for Names {
 }
 
 /// Sets the name of every session found that has one.
-pub(crate) fn give(home: &Path, harvest: &mut Harvest) {
+pub(crate) fn add_names(home: &Path, harvest: &mut Harvest) {
     let path = home.join("session_index.jsonl");
     let mut names = Names::default();
     let read = open_regular(&path).and_then(|opened| scan_back(&opened.file, opened.size, &mut names));

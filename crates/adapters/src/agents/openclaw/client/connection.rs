@@ -24,7 +24,7 @@ use crate::{Keys, Secret};
 /// How long a gateway may take for the handshake, and for each response. A list gives up earlier, by the timeout of
 /// its source; this limit is for everything that nothing else bounds. A gateway on a busy machine was seen to take 12
 /// s.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// A thousand sessions take little more than one megabyte.
 const LARGEST_MESSAGE: usize = 16 << 20;
 /// The only protocol version that was observed.

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::connection::{ADMIN, APPROVALS, Connection, PATIENCE, WRITE};
+use super::connection::{ADMIN, APPROVALS, Connection, REQUEST_TIMEOUT, WRITE};
 use super::error::GatewayError;
 use super::rows::Approval;
 use crate::agents::openclaw::settings::address::Address;
@@ -83,7 +83,7 @@ impl GatewayClient {
     /// The gateway of a root; `None` when the root is not an address.
     pub fn of(root: &Root) -> Option<Self> {
         let address = Address::parse(root.path.to_str()?)?;
-        Some(Self { address, keys: root.keys.clone().unwrap_or_default(), patience: PATIENCE })
+        Some(Self { address, keys: root.keys.clone().unwrap_or_default(), patience: REQUEST_TIMEOUT })
     }
 
     /// Uses this timeout for the handshake and for each response, instead of the usual one.

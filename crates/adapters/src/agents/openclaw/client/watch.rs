@@ -48,7 +48,7 @@ impl Watch {
         match connection.listen(patience)? {
             Some(event) => {
                 self.last_event = Instant::now();
-                Ok(news(&event))
+                Ok(feed_message(&event))
             }
             None if self.last_event.elapsed() > LONGEST_SILENCE => {
                 Err(GatewayError::Silent { during: "events".to_owned(), patience: LONGEST_SILENCE })
@@ -81,7 +81,7 @@ fn retry_in(error: &GatewayError) -> Option<Duration> {
 
 /// Whether an event can change a list. The text of a run in progress changes nothing; that the run waits for an
 /// approval does, and only the run itself announces it to a reader.
-fn news(event: &Event) -> FeedMessage {
+fn feed_message(event: &Event) -> FeedMessage {
     match (event.name.as_str(), event.phase.as_deref()) {
         ("sessions.changed" | "session.message" | "cron" | "shutdown", _)
         | ("agent", Some("waiting-approval" | "approval-resolved")) => FeedMessage::Changed,
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn only_what_can_change_a_list_is_news() {
         let of = |name: &str, phase: Option<&str>| {
-            news(&Event { name: name.to_owned(), phase: phase.map(str::to_owned) })
+            feed_message(&Event { name: name.to_owned(), phase: phase.map(str::to_owned) })
         };
         for name in ["sessions.changed", "session.message", "cron", "shutdown"] {
             assert_eq!(of(name, None), FeedMessage::Changed, "{name}");

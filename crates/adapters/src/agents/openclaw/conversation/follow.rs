@@ -41,12 +41,12 @@ fn history(connection: &mut Connection, key: &str, limit: usize) -> Result<Histo
 
 /// The names of entries that were already returned, for the last windows only, since older entries do not come again.
 #[derive(Default)]
-struct Given {
+struct ShownEntries {
     names: HashSet<String>,
     in_order: VecDeque<String>,
 }
 
-impl Given {
+impl ShownEntries {
     /// Whether this entry is new.
     fn insert(&mut self, name: String) -> bool {
         if !self.names.insert(name.clone()) {
@@ -66,14 +66,14 @@ pub(crate) struct Follower {
     root: Root,
     key: String,
     connection: Option<Connection>,
-    given: Given,
+    given: ShownEntries,
     backlog: Option<usize>,
 }
 
 impl Follower {
     pub(crate) fn start(root: &Root, key: &str, backlog: usize) -> Self {
         let (root, key) = (root.clone(), key.to_owned());
-        Self { root, key, connection: None, given: Given::default(), backlog: Some(backlog) }
+        Self { root, key, connection: None, given: ShownEntries::default(), backlog: Some(backlog) }
     }
 
     fn read_window(&mut self) -> Result<Vec<Named>, GatewayError> {

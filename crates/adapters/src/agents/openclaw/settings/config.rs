@@ -63,14 +63,14 @@ impl Reader {
 
     fn file(&mut self, name: &str, folder: &Path) -> io::Result<Value> {
         // The kind of the error is changed on purpose: a missing included file does not mean that there is no config.
-        let told = |error: io::Error| io::Error::other(format!("$include {name}: {error}"));
+        let named = |error: io::Error| io::Error::other(format!("$include {name}: {error}"));
         self.files_left =
             self.files_left.checked_sub(1).ok_or_else(|| io::Error::other("$include never ends"))?;
-        let path = agentctl_files::real_path(&folder.join(name)).map_err(told)?;
+        let path = agentctl_files::real_path(&folder.join(name)).map_err(named)?;
         if !self.roots.iter().any(|root| path.starts_with(root)) {
             return Err(io::Error::other(format!("$include {name} lies outside the config folder")));
         }
-        let value = parse(&path).map_err(told)?;
+        let value = parse(&path).map_err(named)?;
         self.whole(value, path.parent().unwrap_or(folder))
     }
 }

@@ -2,7 +2,7 @@
 
 pub(super) mod address;
 mod config;
+pub(super) mod discovery;
 mod dotenv;
 mod json5;
-pub(super) mod places;
 mod target;

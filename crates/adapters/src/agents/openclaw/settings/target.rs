@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::address::{Address, DEFAULT_PORT};
 use super::config::{self, substituted, variable};
-use super::places::{at, expanded, home, variable_text};
+use super::discovery::{at, expanded, home, variable_text};
 use crate::{Keys, Pin, Root, Secret};
 
 /// The variables that apply to one gateway.

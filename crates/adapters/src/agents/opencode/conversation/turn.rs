@@ -61,8 +61,8 @@ pub(crate) fn tool_words(part: &Part<'_>, state: &ToolState<'_>) -> String {
 
 /// The part of a call's input that says most about it.
 pub(crate) fn main_input(input: &serde_json::Value) -> Option<String> {
-    let telling = ["command", "filePath", "path", "pattern", "url", "description", "prompt"];
-    call::argument(input, &telling)
+    let keys = ["command", "filePath", "path", "pattern", "url", "description", "prompt"];
+    call::argument(input, &keys)
 }
 
 #[cfg(test)]

@@ -58,7 +58,7 @@ impl ServerFeed {
         loop {
             match events.next_event() {
                 Ok(None) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(Some(event)) if news(&event.data) == FeedMessage::Nothing => {}
+                Ok(Some(event)) if feed_message(&event.data) == FeedMessage::Nothing => {}
                 Ok(Some(_)) => return Ok(FeedMessage::Changed),
                 // It is unknown what the event was about; the next survey finds out.
                 Err(error) if error.kind() == io::ErrorKind::FileTooLarge => return Ok(FeedMessage::Changed),
@@ -79,7 +79,7 @@ impl Feed for ServerFeed {
 }
 
 /// Whether an event announces something that can change a list. The text of a reply in progress cannot.
-fn news(data: &str) -> FeedMessage {
+fn feed_message(data: &str) -> FeedMessage {
     let event = serde_json::from_str::<Wrapped>(data);
     match event.as_ref().map(|event| event.payload.kind.as_str()) {
         Ok(kind)
@@ -106,12 +106,12 @@ mod tests {
         for kind in
             ["session.status", "session.idle", "permission.asked", "question.asked", "message.updated"]
         {
-            assert_eq!(news(&event(kind)), FeedMessage::Changed, "{kind}");
+            assert_eq!(feed_message(&event(kind)), FeedMessage::Changed, "{kind}");
         }
         for kind in ["server.heartbeat", "message.part.delta", "plugin.added"] {
-            assert_eq!(news(&event(kind)), FeedMessage::Nothing, "{kind}");
+            assert_eq!(feed_message(&event(kind)), FeedMessage::Nothing, "{kind}");
         }
-        assert_eq!(news("no JSON"), FeedMessage::Nothing);
+        assert_eq!(feed_message("no JSON"), FeedMessage::Nothing);
     }
 
     /// The server writes each piece on request, so that the feed must process what has arrived.

@@ -9,8 +9,8 @@ use jiff::Timestamp;
 use rusqlite::Connection;
 
 use super::database::{self, Heads, Schema, Stored};
-use super::tree::{self, Place, Tree};
-use super::wanted::{self, Question, add_ancestors, add_descendants, without_duplicates};
+use super::selection::{self, Selection, add_ancestors, add_descendants, without_duplicates};
+use super::tree::{self, SessionPath, Tree};
 use crate::agents::opencode::conversation::session::{self, Head, ReadSession};
 use crate::agents::opencode::is_database;
 use crate::agents::opencode::processes::OPENCODE;
@@ -27,24 +27,24 @@ pub(crate) fn survey(root: &Root, scope: &Scope<'_>, ours: impl Fn(&Process) -> 
         Ok(None) => return Harvest::nothing(Coverage::NotInstalled),
         Err(error) => return failed(format!("{}: {error}", root.path.display())),
     };
-    let question = Question::new(&OPENCODE, scope, ours);
-    if question.reaches_nothing() {
+    let selection = Selection::new(&OPENCODE, scope, ours);
+    if selection.reaches_nothing() {
         return Harvest::complete(Vec::new());
     }
     let storage = root.path.join("storage");
-    let mut old = match question.places(&storage) {
+    let mut old = match selection.places(&storage) {
         Ok(places) => places,
         Err(error) => return failed(format!("{}: {error}", storage.display())),
     };
     let mut harvest = Harvest::complete(Vec::new());
     let (mut any_read, mut broken) = (false, Vec::new());
     for path in databases {
-        match question.read_database(&path, &old) {
+        match selection.read_database(&path, &old) {
             Ok(reading) => {
                 any_read = true;
                 // A file whose session is in the database is a stale copy of it.
                 old.retain(|place| !reading.known.contains(&place.id));
-                reading.reap(&mut harvest);
+                reading.add_to(&mut harvest);
             }
             Err(sqlite::Error::Missing(_)) => {}
             Err(error) => broken.push(error.to_string()),
@@ -60,7 +60,7 @@ pub(crate) fn survey(root: &Root, scope: &Scope<'_>, ours: impl Fn(&Process) -> 
         }
         return harvest;
     }
-    question.read_tree(&storage, old).reap(&mut harvest);
+    selection.read_tree(&storage, old).add_to(&mut harvest);
     harvest
 }
 
@@ -115,7 +115,7 @@ impl Reading {
         }
     }
 
-    fn reap(self, harvest: &mut Harvest) {
+    fn add_to(self, harvest: &mut Harvest) {
         let known: HashSet<String> = harvest.found.iter().map(|found| found.id.clone()).collect();
         harvest.found.extend(self.found.into_iter().filter(|found| !known.contains(&found.id)));
         harvest.warnings.extend(self.warnings);
@@ -128,8 +128,8 @@ impl Reading {
     }
 }
 
-impl Question<'_, '_> {
-    fn read_database(&self, path: &Path, old: &[Place]) -> Result<Reading, sqlite::Error> {
+impl Selection<'_, '_> {
+    fn read_database(&self, path: &Path, old: &[SessionPath]) -> Result<Reading, sqlite::Error> {
         sqlite::read(path, |database| self.read_opened(path, database, old))?.map_err(|words| {
             sqlite::Error::Io {
                 path: path.to_owned(),
@@ -142,7 +142,7 @@ impl Question<'_, '_> {
         &self,
         path: &Path,
         database: &Database<'_>,
-        old: &[Place],
+        old: &[SessionPath],
     ) -> rusqlite::Result<Result<Reading, String>> {
         let connection = database.connection;
         let mut reading = Reading::default();
@@ -212,7 +212,7 @@ impl Question<'_, '_> {
                 Ok(named)
             }
             Reach::Live(_) => {
-                let since = wanted::earliest(&self.owners).map_or(0, Timestamp::as_millisecond);
+                let since = selection::earliest(&self.owners).map_or(0, Timestamp::as_millisecond);
                 let mut live =
                     database::heads(connection, schema, "parent_id IS NULL AND time_updated >= ?1", [since])?;
                 live.heads.retain(|head| self.owners.iter().any(|owner| owner.may_own(head)));
@@ -230,7 +230,7 @@ impl Question<'_, '_> {
         }
     }
 
-    fn read_tree(&self, storage: &Path, places: Vec<Place>) -> Reading {
+    fn read_tree(&self, storage: &Path, places: Vec<SessionPath>) -> Reading {
         let mut reading = Reading::default();
         let mut files = BTreeMap::new();
         let mut heads = Vec::new();
@@ -247,7 +247,7 @@ impl Question<'_, '_> {
             }
         }
         let tree = Tree::new(storage.to_owned());
-        for head in self.chosen(heads) {
+        for head in self.select(heads) {
             self.scope.progress.tick();
             let Some(path) = files.remove(&head.id) else { continue };
             let id = head.id.clone();

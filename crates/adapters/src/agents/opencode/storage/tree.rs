@@ -17,19 +17,19 @@ use crate::transcript::jsonl::open::read_small;
 const FILE_LIMIT: u64 = 64 << 20;
 
 /// A session's own file, before it was opened.
-pub(crate) struct Place {
+pub(crate) struct SessionPath {
     pub(crate) path: PathBuf,
     pub(crate) id: String,
 }
 
-impl Place {
+impl SessionPath {
     pub(crate) fn modified(&self) -> Option<Timestamp> {
         modified(&self.path)
     }
 }
 
 /// Every session file below `storage/session`. A missing tree has none.
-pub(crate) fn places(storage: &Path) -> io::Result<Vec<Place>> {
+pub(crate) fn places(storage: &Path) -> io::Result<Vec<SessionPath>> {
     let mut places = Vec::new();
     for project in listed(&storage.join("session"))? {
         if !project.is_dir() {
@@ -38,7 +38,7 @@ pub(crate) fn places(storage: &Path) -> io::Result<Vec<Place>> {
         for path in listed(&project)? {
             let stem = path.file_stem().and_then(|stem| stem.to_str()).filter(|stem| stem.starts_with("ses"));
             if let (Some(id), true) = (stem, path.extension().is_some_and(|extension| extension == "json")) {
-                places.push(Place { id: id.to_owned(), path });
+                places.push(SessionPath { id: id.to_owned(), path });
             }
         }
     }
@@ -57,7 +57,7 @@ fn listed(folder: &Path) -> io::Result<Vec<PathBuf>> {
 
 /// Reads a session's own file. Files are rewritten in place, so one that does not parse may be half written and is
 /// read once more.
-pub(crate) fn head(place: &Place) -> io::Result<Head> {
+pub(crate) fn head(place: &SessionPath) -> io::Result<Head> {
     for _ in 0..3 {
         let bytes = read_small(&place.path, FILE_LIMIT)?;
         // The name of the file leads to the messages, so it must match the session's id.

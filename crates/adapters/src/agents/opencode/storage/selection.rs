@@ -1,4 +1,4 @@
-//! Selects the sessions that a question asks for, by their heads alone.
+//! Selects the sessions that a request wants, by their heads alone.
 
 use std::collections::HashSet;
 use std::io;
@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use agentctl_model::Process;
 use jiff::Timestamp;
 
-use super::tree::{self, Place};
+use super::tree::{self, SessionPath};
 use crate::agents::opencode::conversation::session::Head;
 use crate::agents::opencode::processes::{Kind, Program, id_in_argv};
 use crate::{Reach, Scope};
 
-/// A question for more ids than this re-reads sessions of a complete answer, so their parents need not be read.
+/// A request for more ids than this re-reads sessions of a complete answer, so their parents need not be read.
 const NAMED_ONE_BY_ONE: usize = 16;
 /// The depth of sub-agents of sub-agents: nobody nests them deeper.
 const GENERATIONS: usize = 8;
@@ -56,13 +56,13 @@ pub(crate) fn earliest(owners: &[LiveOwner]) -> Option<Timestamp> {
     owners.iter().map(|owner| owner.started_at).min().flatten()
 }
 
-/// A question, and the live processes that narrow it when only live sessions are wanted.
-pub(crate) struct Question<'q, 's> {
+/// What a request wants, with the live processes that narrow it when only live sessions are wanted.
+pub(crate) struct Selection<'q, 's> {
     pub(crate) scope: &'q Scope<'s>,
     pub(crate) owners: Vec<LiveOwner>,
 }
 
-impl<'q, 's> Question<'q, 's> {
+impl<'q, 's> Selection<'q, 's> {
     pub(crate) fn new(program: &Program, scope: &'q Scope<'s>, ours: impl Fn(&Process) -> bool) -> Self {
         let owners = match scope.reach {
             Reach::Live(kernel) => {
@@ -80,7 +80,7 @@ impl<'q, 's> Question<'q, 's> {
     }
 
     /// Files of the old tree that may be wanted. Their heads are read later.
-    pub(crate) fn places(&self, storage: &Path) -> io::Result<Vec<Place>> {
+    pub(crate) fn places(&self, storage: &Path) -> io::Result<Vec<SessionPath>> {
         let mut places = tree::places(storage)?;
         match self.scope.reach {
             Reach::All { since: Some(since) } => places.retain(|place| {
@@ -95,7 +95,7 @@ impl<'q, 's> Question<'q, 's> {
                     .filter_map(|place| place.path.parent().map(Path::to_owned))
                     .collect();
                 let is_near =
-                    |place: &Place| place.path.parent().is_some_and(|folder| projects.contains(folder));
+                    |place: &SessionPath| place.path.parent().is_some_and(|folder| projects.contains(folder));
                 // A sub-agent's parent lies in the same directory.
                 let one_by_one = ids.len() <= NAMED_ONE_BY_ONE;
                 places.retain(|place| self.scope.reach.names(&place.id) || (one_by_one && is_near(place)));
@@ -112,7 +112,7 @@ impl<'q, 's> Question<'q, 's> {
     }
 
     /// Which of these heads are wanted, together with the heads of the sessions that decide about them.
-    pub(crate) fn chosen(&self, heads: Vec<Head>) -> Vec<Head> {
+    pub(crate) fn select(&self, heads: Vec<Head>) -> Vec<Head> {
         let find = |id: &str| -> Vec<Head> { heads.iter().filter(|head| head.id == id).cloned().collect() };
         let below = |id: &str| -> Vec<Head> {
             heads.iter().filter(|head| head.parent.as_deref() == Some(id)).cloned().collect()
