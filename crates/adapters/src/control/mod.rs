@@ -64,12 +64,7 @@ pub trait Control: Adapter {
     }
 
     /// Connects to the server that owns a live session; `None` if the session cannot be reached from outside.
-    fn reach<'s>(
-        &self,
-        _root: &Root,
-        _kernel: &KernelView,
-        _session: &'s Session,
-    ) -> Result<Option<Box<dyn LiveSession + 's>>, ServerError> {
+    fn reach<'s>(&self, _root: &Root, _kernel: &KernelView, _session: &'s Session) -> Reached<'s> {
         Ok(None)
     }
 
@@ -126,6 +121,9 @@ pub trait LiveSession {
     /// Answers the first request that the session waits for.
     fn answer(&mut self, answer: &Answer) -> Result<(), ServerError>;
 }
+
+/// A connection to a live session, `None` for a session without a server, or why the server gave none.
+pub type Reached<'s> = Result<Option<Box<dyn LiveSession + 's>>, ServerError>;
 
 /// The refusal for a session that cannot be reached from outside. The caller, which sees the whole session, says what
 /// works instead.

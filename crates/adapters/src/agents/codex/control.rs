@@ -13,8 +13,7 @@ use super::processes::{Role, role};
 use super::server::socket_of;
 use super::server::steer::Steered;
 use super::storage::{RolloutFile, is_uuid, locks};
-use crate::control::{Control, LiveSession, owners, with_prompt_on_stdin};
-use crate::gateway::ServerError;
+use crate::control::{Control, Reached, owners, with_prompt_on_stdin};
 use crate::{Adapter, Root};
 
 const PROGRAM: &str = "codex";
@@ -101,12 +100,7 @@ impl Control for Codex {
     }
 
     /// The owner counts only if it listens on a socket that others can reach.
-    fn reach<'s>(
-        &self,
-        root: &Root,
-        kernel: &KernelView,
-        session: &'s Session,
-    ) -> Result<Option<Box<dyn LiveSession + 's>>, ServerError> {
+    fn reach<'s>(&self, root: &Root, kernel: &KernelView, session: &'s Session) -> Reached<'s> {
         let is_server =
             |process: &&Process| role(&process.head) == Role::Server && self.is_ours(root, kernel, process);
         let server = owners(kernel, session).find(is_server);

@@ -66,7 +66,7 @@ impl Adapter for Copilot {
     }
 
     fn recognises(&self, head: &ProcessHead) -> bool {
-        processes::is_copilot(head)
+        processes::COPILOT.is(head)
     }
 
     fn join(&self, root: &Root, harvest: &Harvest, kernel: &KernelView) -> Joined {

@@ -15,8 +15,6 @@ use crate::control::{Control, flag_with, with_prompt_on_stdin};
 
 const NAME: &str = "Gemini CLI";
 const MODES: Modes = Modes { plan: "plan", accept_edits: "auto_edit", bypass: "yolo" };
-/// How much the agent reads from stdin; it drops the rest and continues.
-const STDIN_LIMIT: usize = 8 << 20;
 
 impl Control for Gemini {
     /// Without `-p` the agent reads the prompt from a stdin that is not a terminal. In a folder that it does
@@ -25,7 +23,7 @@ impl Control for Gemini {
         if intent.system_prompt.is_some() {
             return Err(no_system_prompt(NAME, "the GEMINI.md"));
         }
-        fits_stdin(&intent.words, NAME, STDIN_LIMIT)?;
+        fits_stdin(&intent.words, NAME)?;
         let mut args: Vec<String> = ["-o", "stream-json"].map(str::to_owned).into();
         let mut option = |flag: &str, value: &str| args.extend(flag_with(flag, value));
         match &intent.conversation {

@@ -61,7 +61,7 @@ impl Adapter for Gemini {
     }
 
     fn recognises(&self, head: &ProcessHead) -> bool {
-        processes::is_gemini(head)
+        processes::GEMINI.is(head)
     }
 
     fn join(&self, root: &Root, harvest: &Harvest, kernel: &KernelView) -> Joined {

@@ -13,8 +13,7 @@ use super::OpenCode;
 use super::processes::{Kind, OPENCODE};
 use super::server::steer::Steered;
 use crate::Root;
-use crate::control::{Control, LiveSession, owners, with_prompt_on_stdin};
-use crate::gateway::ServerError;
+use crate::control::{Control, Reached, owners, with_prompt_on_stdin};
 
 const PROGRAM: &str = "opencode";
 
@@ -123,12 +122,7 @@ impl Control for OpenCode {
     }
 
     /// Only the owner counts, if it listens: another server would accept the request and do nothing.
-    fn reach<'s>(
-        &self,
-        root: &Root,
-        kernel: &KernelView,
-        session: &'s Session,
-    ) -> Result<Option<Box<dyn LiveSession + 's>>, ServerError> {
+    fn reach<'s>(&self, root: &Root, kernel: &KernelView, session: &'s Session) -> Reached<'s> {
         let owners = owners(kernel, session).filter(|process| self.is_ours(process, root));
         let addresses: Vec<_> =
             owners.filter_map(|owner| owner.listening.seen()).flatten().copied().collect();

@@ -15,14 +15,12 @@ use crate::control::{Control, flag_with, interrupt_without_a_terminal, with_prom
 
 const NAME: &str = "Qwen Code";
 const MODES: Modes = Modes { plan: "plan", accept_edits: "auto-edit", bypass: "yolo" };
-/// How much the agent reads from stdin; it drops the rest and continues.
-const STDIN_LIMIT: usize = 8 << 20;
 
 impl Control for Qwen {
     /// Without a prompt in its arguments the agent reads the prompt from a stdin that is not a terminal, and
     /// appends two line breaks to it.
     fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Refusal> {
-        fits_stdin(&intent.words, NAME, STDIN_LIMIT)?;
+        fits_stdin(&intent.words, NAME)?;
         let mut args: Vec<String> = ["-o", "stream-json"].map(str::to_owned).into();
         let mut option = |flag: &str, value: &str| args.extend(flag_with(flag, value));
         let id = match &intent.conversation {

@@ -89,7 +89,7 @@ impl Adapter for Qwen {
     }
 
     fn recognises(&self, head: &ProcessHead) -> bool {
-        processes::is_qwen(head)
+        processes::QWEN.is(head)
     }
 
     fn join(&self, root: &Root, harvest: &Harvest, kernel: &KernelView) -> Joined {

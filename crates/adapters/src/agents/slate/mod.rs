@@ -13,11 +13,10 @@ use std::path::{Path, PathBuf};
 
 use agentctl_model::{Capability, Coverage, Entry, Harvest, Joined, KernelView, ProcessHead};
 
-use crate::agents::opencode::conversation::session::Head;
 use crate::agents::opencode::join;
 use crate::agents::opencode::processes::Program;
 use crate::agents::opencode::storage::selection::Selection;
-use crate::agents::opencode::storage::tree;
+use crate::agents::opencode::storage::tree::SessionPath;
 use crate::{Adapter, Card, Follow, ReadError, Root, Scope};
 
 pub struct Slate;
@@ -51,8 +50,8 @@ impl Adapter for Slate {
         if selection.reaches_nothing() {
             return Harvest::complete(Vec::new());
         }
-        match selection.places(&root.path.join("storage")) {
-            Ok(places) => read_all(&root.path, &selection, places),
+        match selection.files(&root.path.join("storage")) {
+            Ok(files) => read_all(&root.path, &selection, files),
             Err(error) => failed(error),
         }
     }
@@ -82,25 +81,11 @@ impl Adapter for Slate {
     }
 }
 
-fn read_all(data: &Path, selection: &Selection<'_, '_>, places: Vec<tree::SessionPath>) -> Harvest {
+fn read_all(data: &Path, selection: &Selection<'_, '_>, files: Vec<SessionPath>) -> Harvest {
     let mut harvest = Harvest::complete(Vec::new());
-    let mut heads: Vec<Head> = Vec::new();
-    let mut paths = std::collections::HashMap::new();
-    for place in places {
+    let wanted = selection.read_heads(files, session::head, |error| harvest.left_out(error));
+    for (head, path) in wanted {
         selection.scope.progress.tick();
-        match session::head(&place) {
-            Ok(head) => {
-                heads.push(head);
-                paths.insert(place.id, place.path);
-            }
-            // The file was removed after the folder was listed.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => harvest.left_out(format!("{}: {error}", place.path.display())),
-        }
-    }
-    for head in selection.select(heads) {
-        selection.scope.progress.tick();
-        let Some(path) = paths.remove(&head.id) else { continue };
         match session::read(data, path.clone(), head, selection.scope) {
             Ok((found, is_damaged)) => {
                 harvest.found.push(found);

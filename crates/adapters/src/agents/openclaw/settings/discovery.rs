@@ -171,20 +171,9 @@ fn with_files(environ: &Environ, files: &[PathBuf]) -> Environ {
 
 #[cfg(test)]
 mod tests {
+    use super::super::scene::{address, environ, token};
     use super::*;
     use crate::{Keys, Secret};
-
-    fn environ(pairs: &[(&str, &str)]) -> Environ {
-        pairs.iter().copied().collect()
-    }
-
-    fn token(root: &Root) -> Option<&str> {
-        root.keys.as_ref()?.token.as_ref().map(Secret::reveal)
-    }
-
-    fn address(root: &Root) -> &str {
-        root.path.to_str().unwrap()
-    }
 
     #[test]
     fn without_openclaw_there_is_only_a_folder_that_is_missing() {

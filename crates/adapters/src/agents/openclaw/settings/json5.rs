@@ -69,40 +69,47 @@ impl Reader<'_> {
     }
 
     fn object(&mut self, depth: usize) -> Result<Value, String> {
-        self.take();
         let mut map = Map::new();
-        loop {
-            self.blank()?;
-            if self.takes("}") {
-                return Ok(Value::Object(map));
-            }
-            let name = match self.peek() {
-                Some('"' | '\'') => self.string()?,
-                _ => self.bare(|c| c.is_alphanumeric() || matches!(c, '_' | '$'))?,
+        self.each_until('}', |reader| {
+            let name = match reader.peek() {
+                Some('"' | '\'') => reader.string()?,
+                _ => reader.bare(|c| c.is_alphanumeric() || matches!(c, '_' | '$'))?,
             };
-            self.blank()?;
-            if !self.takes(":") {
-                return Err(self.odd("a colon is missing"));
+            reader.blank()?;
+            if !reader.takes(":") {
+                return Err(reader.odd("a colon is missing"));
             }
-            map.insert(name, self.value(depth + 1)?);
-            self.blank()?;
-            if !self.takes(",") && self.peek() != Some('}') {
-                return Err(self.odd("a comma is missing"));
-            }
-        }
+            map.insert(name, reader.value(depth + 1)?);
+            Ok(())
+        })?;
+        Ok(Value::Object(map))
     }
 
     fn array(&mut self, depth: usize) -> Result<Value, String> {
-        self.take();
         let mut items = Vec::new();
+        self.each_until(']', |reader| {
+            items.push(reader.value(depth + 1)?);
+            Ok(())
+        })?;
+        Ok(Value::Array(items))
+    }
+
+    /// What stands between an opening bracket and this closing one, separated by commas.
+    fn each_until(
+        &mut self,
+        close: char,
+        mut item: impl FnMut(&mut Self) -> Result<(), String>,
+    ) -> Result<(), String> {
+        self.take();
         loop {
             self.blank()?;
-            if self.takes("]") {
-                return Ok(Value::Array(items));
+            if self.peek() == Some(close) {
+                self.take();
+                return Ok(());
             }
-            items.push(self.value(depth + 1)?);
+            item(self)?;
             self.blank()?;
-            if !self.takes(",") && self.peek() != Some(']') {
+            if !self.takes(",") && self.peek() != Some(close) {
                 return Err(self.odd("a comma is missing"));
             }
         }

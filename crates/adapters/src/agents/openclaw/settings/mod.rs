@@ -5,4 +5,6 @@ mod config;
 pub(super) mod discovery;
 mod dotenv;
 mod json5;
+#[cfg(test)]
+mod scene;
 mod target;

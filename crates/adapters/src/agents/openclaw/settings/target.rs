@@ -128,19 +128,8 @@ fn secret(place: &Value, settings: &Value, environ: &Environ) -> Option<Secret> 
 #[cfg(test)]
 mod tests {
     use super::super::json5;
+    use super::super::scene::{address, environ, token};
     use super::*;
-
-    fn environ(pairs: &[(&str, &str)]) -> Environ {
-        pairs.iter().copied().collect()
-    }
-
-    fn token(root: &Root) -> Option<&str> {
-        root.keys.as_ref()?.token.as_ref().map(Secret::reveal)
-    }
-
-    fn address(root: &Root) -> &str {
-        root.path.to_str().unwrap()
-    }
 
     #[test]
     fn the_order_of_the_keys_is_openclaws_own() {

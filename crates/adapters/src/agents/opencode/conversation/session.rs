@@ -162,25 +162,50 @@ struct Opening {
     is_copied: bool,
 }
 
+/// Messages from one end of a conversation. More than the first few are rarely needed, and are only looked up then.
+struct Messages {
+    ids: Vec<String>,
+    read: Vec<Vec<u8>>,
+    /// How many were read together.
+    few: usize,
+    index: usize,
+}
+
+impl Messages {
+    fn new(read: impl IntoIterator<Item = (String, Vec<u8>)>, few: usize) -> Self {
+        let (ids, read) = read.into_iter().unzip();
+        Self { ids, read, few, index: 0 }
+    }
+
+    /// The next message with its id; `more` gives the ids of all, those of the first few included.
+    fn next<C: Conversation>(
+        &mut self,
+        store: &C,
+        session: &str,
+        more: impl FnOnce(&C) -> Result<Vec<String>, C::Error>,
+    ) -> Result<Option<(String, Vec<u8>)>, C::Error> {
+        if self.index == self.few && self.ids.len() == self.few {
+            self.ids = more(store)?;
+        }
+        let Some(id) = self.ids.get(self.index) else { return Ok(None) };
+        let json = match self.read.get_mut(self.index) {
+            Some(json) => std::mem::take(json),
+            None => store.message(session, id)?,
+        };
+        self.index += 1;
+        Ok(Some((id.clone(), json)))
+    }
+}
+
 impl<C: Conversation> Reader<'_, '_, C> {
     fn recent(&mut self, head: &Head) -> Result<Recent, C::Error> {
         let mut recent =
             Recent { turn: Turn::new(TurnState::NotBegun, None), words: None, model: None, left_open: None };
         let mut seen = 0;
-        let (mut ids, mut read): (Vec<_>, Vec<_>) =
-            self.store.last(&head.id, OPEN_STEPS)?.into_iter().unzip();
-        let mut index = 0;
-        loop {
-            // More than the last few are rarely needed, and are only looked up then.
-            if index == OPEN_STEPS && ids.len() == OPEN_STEPS {
-                ids = self.store.newest(&head.id, LOOK_BACK)?;
-            }
-            let Some(id) = ids.get(index) else { break };
-            let json = match read.get_mut(index) {
-                Some(json) => std::mem::take(json),
-                None => self.store.message(&head.id, id)?,
-            };
-            index += 1;
+        let mut messages = Messages::new(self.store.last(&head.id, OPEN_STEPS)?, OPEN_STEPS);
+        while let Some((id, json)) =
+            messages.next(self.store, &head.id, |store| store.newest(&head.id, LOOK_BACK))?
+        {
             let Some(message) = Message::parse(&json) else {
                 self.damaged += 1;
                 continue;
@@ -192,7 +217,7 @@ impl<C: Conversation> Reader<'_, '_, C> {
             seen += 1;
             let wants_words = recent.words.is_none() && message.is_assistant();
             if seen == 1 || wants_words {
-                let raw = self.store.parts(id, self.largest_part())?;
+                let raw = self.store.parts(&id, self.largest_part())?;
                 let parts = self.parse(&raw);
                 if seen == 1 {
                     recent.turn = super::turn::turn(&message, &parts);
@@ -220,18 +245,11 @@ impl<C: Conversation> Reader<'_, '_, C> {
 
     fn opening(&mut self, head: &Head) -> Result<Opening, C::Error> {
         let mut opening = Opening::default();
-        let (mut ids, mut read): (Vec<_>, Vec<_>) = self.store.first(&head.id)?.into_iter().unzip();
-        let (mut index, mut seen) = (0, 0);
-        loop {
-            if index == 1 && ids.len() == 1 {
-                ids = self.store.oldest(&head.id, LOOK_AHEAD)?;
-            }
-            let Some(id) = ids.get(index) else { break };
-            let json = match read.get_mut(index) {
-                Some(json) => std::mem::take(json),
-                None => self.store.message(&head.id, id)?,
-            };
-            index += 1;
+        let mut seen = 0;
+        let mut messages = Messages::new(self.store.first(&head.id)?, 1);
+        while let Some((id, json)) =
+            messages.next(self.store, &head.id, |store| store.oldest(&head.id, LOOK_AHEAD))?
+        {
             // A damaged message was counted when the newest ones were read, or lies in the middle, which is not
             // searched.
             let Some(message) = Message::parse(&json) else { continue };
@@ -240,7 +258,7 @@ impl<C: Conversation> Reader<'_, '_, C> {
                 opening.is_copied = message.time.created().is_some_and(|at| Some(at) < head.created);
             }
             if message.is_user() {
-                let raw = self.store.parts(id, self.largest_part())?;
+                let raw = self.store.parts(&id, self.largest_part())?;
                 let parts = self.parse(&raw);
                 let prompt = parts.iter().find_map(Part::words);
                 opening.prompt = prompt.map(|text| clean_cut(text, self.scope.text_limit));

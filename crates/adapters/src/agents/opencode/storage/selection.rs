@@ -1,6 +1,6 @@
 //! Selects the sessions that a request wants, by their heads alone.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -80,39 +80,63 @@ impl<'q, 's> Selection<'q, 's> {
     }
 
     /// Files of the old tree that may be wanted. Their heads are read later.
-    pub(crate) fn places(&self, storage: &Path) -> io::Result<Vec<SessionPath>> {
-        let mut places = tree::places(storage)?;
+    pub(crate) fn files(&self, storage: &Path) -> io::Result<Vec<SessionPath>> {
+        let mut files = tree::session_files(storage)?;
         match self.scope.reach {
-            Reach::All { since: Some(since) } => places.retain(|place| {
-                let messages = storage.join("message").join(&place.id);
-                place.modified().max(tree::modified(&messages)).is_none_or(|at| at >= since)
+            Reach::All { since: Some(since) } => files.retain(|file| {
+                let messages = storage.join("message").join(&file.id);
+                file.modified().max(tree::modified(&messages)).is_none_or(|at| at >= since)
             }),
             Reach::All { since: None } => {}
             Reach::Ids(ids) => {
-                let projects: HashSet<PathBuf> = places
+                let projects: HashSet<PathBuf> = files
                     .iter()
-                    .filter(|place| self.scope.reach.names(&place.id))
-                    .filter_map(|place| place.path.parent().map(Path::to_owned))
+                    .filter(|file| self.scope.reach.names(&file.id))
+                    .filter_map(|file| file.path.parent().map(Path::to_owned))
                     .collect();
                 let is_near =
-                    |place: &SessionPath| place.path.parent().is_some_and(|folder| projects.contains(folder));
+                    |file: &SessionPath| file.path.parent().is_some_and(|folder| projects.contains(folder));
                 // A sub-agent's parent lies in the same directory.
                 let one_by_one = ids.len() <= NAMED_ONE_BY_ONE;
-                places.retain(|place| self.scope.reach.names(&place.id) || (one_by_one && is_near(place)));
+                files.retain(|file| self.scope.reach.names(&file.id) || (one_by_one && is_near(file)));
             }
             // Every prompt rewrites the session's file.
             Reach::Live(_) => {
                 let since = earliest(&self.owners);
                 let named = |id: &str| self.owners.iter().any(|owner| owner.id.as_deref() == Some(id));
-                places
-                    .retain(|place| named(&place.id) || place.modified().is_none_or(|at| Some(at) >= since));
+                files.retain(|file| named(&file.id) || file.modified().is_none_or(|at| Some(at) >= since));
             }
         }
-        Ok(places)
+        Ok(files)
+    }
+
+    /// The wanted sessions among these files, each with its file. `parse` reads a session's file in the agent's own
+    /// form; what cannot be read is named to `left_out`.
+    pub(crate) fn read_heads(
+        &self,
+        files: Vec<SessionPath>,
+        parse: impl Fn(&[u8]) -> Option<Head>,
+        mut left_out: impl FnMut(String),
+    ) -> Vec<(Head, PathBuf)> {
+        let (mut heads, mut paths) = (Vec::new(), HashMap::new());
+        for file in files {
+            self.scope.progress.tick();
+            match tree::head(&file, &parse) {
+                Ok(head) => {
+                    heads.push(head);
+                    paths.insert(file.id, file.path);
+                }
+                // The file was removed since the directory was listed.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => left_out(format!("{}: {error}", file.path.display())),
+            }
+        }
+        let wanted = self.select(heads).into_iter();
+        wanted.filter_map(|head| paths.remove(&head.id).map(|path| (head, path))).collect()
     }
 
     /// Which of these heads are wanted, together with the heads of the sessions that decide about them.
-    pub(crate) fn select(&self, heads: Vec<Head>) -> Vec<Head> {
+    fn select(&self, heads: Vec<Head>) -> Vec<Head> {
         let find = |id: &str| -> Vec<Head> { heads.iter().filter(|head| head.id == id).cloned().collect() };
         let below = |id: &str| -> Vec<Head> {
             heads.iter().filter(|head| head.parent.as_deref() == Some(id)).cloned().collect()

@@ -32,7 +32,7 @@ pub(crate) fn survey(root: &Root, scope: &Scope<'_>, ours: impl Fn(&Process) -> 
         return Harvest::complete(Vec::new());
     }
     let storage = root.path.join("storage");
-    let mut old = match selection.places(&storage) {
+    let mut old = match selection.files(&storage) {
         Ok(places) => places,
         Err(error) => return failed(format!("{}: {error}", storage.display())),
     };
@@ -43,7 +43,7 @@ pub(crate) fn survey(root: &Root, scope: &Scope<'_>, ours: impl Fn(&Process) -> 
             Ok(reading) => {
                 any_read = true;
                 // A file whose session is in the database is a stale copy of it.
-                old.retain(|place| !reading.known.contains(&place.id));
+                old.retain(|file| !reading.known.contains(&file.id));
                 reading.add_to(&mut harvest);
             }
             Err(sqlite::Error::Missing(_)) => {}
@@ -230,30 +230,15 @@ impl Selection<'_, '_> {
         }
     }
 
-    fn read_tree(&self, storage: &Path, places: Vec<SessionPath>) -> Reading {
+    fn read_tree(&self, storage: &Path, files: Vec<SessionPath>) -> Reading {
         let mut reading = Reading::default();
-        let mut files = BTreeMap::new();
-        let mut heads = Vec::new();
-        for place in places {
-            self.scope.progress.tick();
-            match tree::head(&place) {
-                Ok(head) => {
-                    heads.push(head);
-                    files.insert(place.id, place.path);
-                }
-                // The file was removed since the directory was listed.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => reading.left_out.push(format!("{}: {error}", place.path.display())),
-            }
-        }
+        let wanted = self.read_heads(files, tree::parse, |error| reading.left_out.push(error));
         let tree = Tree::new(storage.to_owned());
-        for head in self.select(heads) {
+        for (head, path) in wanted {
             self.scope.progress.tick();
-            let Some(path) = files.remove(&head.id) else { continue };
-            let id = head.id.clone();
             // There is no stamp: a turn progresses without touching the session's own file.
             let read = session::read(&head, path.clone(), None, Witness::Transcript, &tree, self.scope);
-            reading.add(&path, &id, read);
+            reading.add(&path, &head.id, read);
         }
         reading
     }

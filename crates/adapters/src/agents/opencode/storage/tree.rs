@@ -29,8 +29,8 @@ impl SessionPath {
 }
 
 /// Every session file below `storage/session`. A missing tree has none.
-pub(crate) fn places(storage: &Path) -> io::Result<Vec<SessionPath>> {
-    let mut places = Vec::new();
+pub(crate) fn session_files(storage: &Path) -> io::Result<Vec<SessionPath>> {
+    let mut files = Vec::new();
     for project in listed(&storage.join("session"))? {
         if !project.is_dir() {
             continue;
@@ -38,11 +38,11 @@ pub(crate) fn places(storage: &Path) -> io::Result<Vec<SessionPath>> {
         for path in listed(&project)? {
             let stem = path.file_stem().and_then(|stem| stem.to_str()).filter(|stem| stem.starts_with("ses"));
             if let (Some(id), true) = (stem, path.extension().is_some_and(|extension| extension == "json")) {
-                places.push(SessionPath { id: id.to_owned(), path });
+                files.push(SessionPath { id: id.to_owned(), path });
             }
         }
     }
-    Ok(places)
+    Ok(files)
 }
 
 fn listed(folder: &Path) -> io::Result<Vec<PathBuf>> {
@@ -57,11 +57,11 @@ fn listed(folder: &Path) -> io::Result<Vec<PathBuf>> {
 
 /// Reads a session's own file. Files are rewritten in place, so one that does not parse may be half written and is
 /// read once more.
-pub(crate) fn head(place: &SessionPath) -> io::Result<Head> {
+pub(crate) fn head(file: &SessionPath, parse: impl Fn(&[u8]) -> Option<Head>) -> io::Result<Head> {
     for _ in 0..3 {
-        let bytes = read_small(&place.path, FILE_LIMIT)?;
+        let bytes = read_small(&file.path, FILE_LIMIT)?;
         // The name of the file leads to the messages, so it must match the session's id.
-        if let Some(head) = parse(&bytes).filter(|head| head.id == place.id) {
+        if let Some(head) = parse(&bytes).filter(|head| head.id == file.id) {
             return Ok(head);
         }
         std::thread::sleep(std::time::Duration::from_millis(3));
@@ -69,7 +69,7 @@ pub(crate) fn head(place: &SessionPath) -> io::Result<Head> {
     Err(io::Error::new(io::ErrorKind::InvalidData, "is no session record"))
 }
 
-fn parse(bytes: &[u8]) -> Option<Head> {
+pub(crate) fn parse(bytes: &[u8]) -> Option<Head> {
     let file: SessionFile<'_> = serde_json::from_slice(bytes).ok()?;
     if file.id.is_empty() {
         return None;
