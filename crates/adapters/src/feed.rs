@@ -9,7 +9,7 @@ pub trait Feed: Send {
     /// Waits at most this long for a message, and connects first if there is no connection. A new connection is
     /// itself reported as a change, because announcements before it are lost. After an error the caller asks again
     /// once the pause is over, and the feed reconnects.
-    fn next(&mut self, patience: Duration) -> Result<FeedMessage, Lost>;
+    fn next(&mut self, timeout: Duration) -> Result<FeedMessage, Lost>;
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -61,9 +61,9 @@ pub(crate) struct UpgradeRequest<'a> {
 pub(crate) struct WebSocket<S>(tungstenite::WebSocket<S>);
 
 impl WebSocket<Bounded<UnixStream>> {
-    pub(crate) fn connect(path: &Path, largest_message: usize, patience: Duration) -> io::Result<Self> {
+    pub(crate) fn connect(path: &Path, largest_message: usize, timeout: Duration) -> io::Result<Self> {
         let upgrade = UpgradeRequest { host: "localhost", path: "/", largest_message };
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         Self::open(Bounded::new(UnixStream::connect(path)?, deadline), &upgrade)
     }
 }

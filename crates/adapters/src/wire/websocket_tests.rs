@@ -226,8 +226,8 @@ fn the_deadline_ends_whoever_goes_on_for_ever() {
             }
         });
         let began = Instant::now();
-        let patience = if greets { Duration::from_secs(20) } else { Duration::from_millis(100) };
-        let opened = opened(Bounded::new(near, began + patience));
+        let timeout = if greets { Duration::from_secs(20) } else { Duration::from_millis(100) };
+        let opened = opened(Bounded::new(near, began + timeout));
         let error = match opened {
             Ok(mut socket) => {
                 socket.wait_until(Instant::now() + Duration::from_millis(100));

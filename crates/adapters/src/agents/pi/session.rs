@@ -53,7 +53,7 @@ impl Format for File<'_> {
 
     /// Reads again from the last record if the leaf in the header is not in the file.
     fn other_tail(&self, tail: &Tail) -> Option<Tail> {
-        (tail.has_leaf && tail.on_branch == 0).then(|| Tail::default())
+        (tail.has_leaf && tail.on_branch == 0).then(Tail::default)
     }
 
     fn sum(&self, head: &Head) -> Totals {

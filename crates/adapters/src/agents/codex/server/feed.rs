@@ -23,12 +23,12 @@ impl ServerFeed {
         Self { socket, server: None }
     }
 
-    fn listen(&mut self, patience: Duration) -> io::Result<FeedMessage> {
+    fn listen(&mut self, timeout: Duration) -> io::Result<FeedMessage> {
         let Some(server) = &mut self.server else {
             self.server = Some(Server::connect(&self.socket, GREETING)?);
             return Ok(FeedMessage::Changed);
         };
-        server.wait_until(Instant::now() + patience);
+        server.wait_until(Instant::now() + timeout);
         match server.receive() {
             Ok(message) => Ok(feed_message(&message)),
             Err(error) if is_silence(&error) => Ok(FeedMessage::Nothing),
@@ -38,8 +38,8 @@ impl ServerFeed {
 }
 
 impl Feed for ServerFeed {
-    fn next(&mut self, patience: Duration) -> Result<FeedMessage, Lost> {
-        self.listen(patience).map_err(|error| {
+    fn next(&mut self, timeout: Duration) -> Result<FeedMessage, Lost> {
+        self.listen(timeout).map_err(|error| {
             self.server = None;
             Lost::new(error.to_string())
         })

@@ -44,9 +44,9 @@ struct Envelope {
 }
 
 impl Server {
-    /// Connects with a timeout of `patience` for everything, from the handshake to the last answer.
-    pub(crate) fn connect(socket: &Path, patience: Duration) -> io::Result<Self> {
-        let mut server = Self { socket: WebSocket::connect(socket, LARGEST_ANSWER, patience)?, asked: 0 };
+    /// Connects with a timeout of `timeout` for everything, from the handshake to the last answer.
+    pub(crate) fn connect(socket: &Path, timeout: Duration) -> io::Result<Self> {
+        let mut server = Self { socket: WebSocket::connect(socket, LARGEST_ANSWER, timeout)?, asked: 0 };
         let client = json!({"name": "agentctl", "title": null, "version": env!("CARGO_PKG_VERSION")});
         let greeting = json!({"clientInfo": client, "capabilities": {"experimentalApi": true}});
         server.call("initialize", &greeting)?;

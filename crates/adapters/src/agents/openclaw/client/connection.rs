@@ -129,7 +129,7 @@ pub(crate) struct Connection {
     socket: WebSocket<Stream>,
     pub(crate) hello: Hello,
     /// The timeout of one request.
-    patience: Duration,
+    timeout: Duration,
     asked: u64,
     received: usize,
 }
@@ -142,12 +142,12 @@ impl Connection {
         address: &Address,
         keys: &Keys,
         scopes: &[&'static str],
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Self, GatewayError> {
         let device = keys.device.as_ref().and_then(Device::from_seed);
         let first = device.as_ref().filter(|_| !address.is_loopback());
         let attempt = |device: Option<&Device>| -> Result<Self, GatewayError> {
-            let connection = Self::handshake(address, keys, scopes, device, patience)?;
+            let connection = Self::handshake(address, keys, scopes, device, timeout)?;
             match scopes.first() {
                 Some(scope) if !connection.hello.grants(scope) => {
                     Err(GatewayError::NoScope { scope, paired: device.is_some() })
@@ -166,13 +166,13 @@ impl Connection {
         keys: &Keys,
         scopes: &[&str],
         device: Option<&Device>,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Self, GatewayError> {
-        let until = Instant::now() + patience;
-        let mut socket = open(address, keys, until, patience)?;
+        let until = Instant::now() + timeout;
+        let mut socket = open(address, keys, until, timeout)?;
         let during = "connect";
         let asked: ChallengeEvent = loop {
-            let message = socket.receive().map_err(|error| GatewayError::of(error, during, patience))?;
+            let message = socket.receive().map_err(|error| GatewayError::of(error, during, timeout))?;
             let frame = parse(&message, during)?;
             match (frame.event.as_deref(), frame.payload) {
                 (Some("connect.challenge"), Some(payload)) => break understood(payload, during)?,
@@ -184,7 +184,7 @@ impl Connection {
         let mut connection = Self {
             socket,
             hello: Hello { version: String::new(), boot: None, scopes: Vec::new() },
-            patience,
+            timeout,
             asked: 0,
             received: 0,
         };
@@ -226,12 +226,12 @@ impl Connection {
     }
 
     /// Sets the timeout of each further request.
-    pub(crate) fn set_timeout(&mut self, patience: Duration) {
-        self.patience = patience;
+    pub(crate) fn set_timeout(&mut self, timeout: Duration) {
+        self.timeout = timeout;
     }
 
     fn ask_once<T: DeserializeOwned>(&mut self, method: &str, params: &Value) -> Result<T, GatewayError> {
-        self.ask_until(method, params, Instant::now() + self.patience)
+        self.ask_until(method, params, Instant::now() + self.timeout)
     }
 
     fn ask_until<T: DeserializeOwned>(
@@ -240,11 +240,11 @@ impl Connection {
         params: &Value,
         until: Instant,
     ) -> Result<T, GatewayError> {
-        let patience = self.patience;
+        let timeout = self.timeout;
         self.asked += 1;
         let id = self.asked.to_string();
         self.socket.wait_until(until);
-        let lost = |error: io::Error| GatewayError::of(error, method, patience);
+        let lost = |error: io::Error| GatewayError::of(error, method, timeout);
         let request = json!({"type": "req", "id": id, "method": method, "params": params});
         self.socket.say(&request.to_string()).map_err(lost)?;
         loop {
@@ -264,12 +264,12 @@ impl Connection {
     }
 
     /// The next event of the gateway; `None` when there is none for that long.
-    pub(crate) fn listen(&mut self, patience: Duration) -> Result<Option<Event>, GatewayError> {
-        let until = Instant::now() + patience;
+    pub(crate) fn listen(&mut self, timeout: Duration) -> Result<Option<Event>, GatewayError> {
+        let until = Instant::now() + timeout;
         loop {
             self.socket.wait_until(until);
             let message =
-                match self.socket.receive().map_err(|error| GatewayError::of(error, "events", patience)) {
+                match self.socket.receive().map_err(|error| GatewayError::of(error, "events", timeout)) {
                     Ok(message) => message,
                     Err(GatewayError::Silent { .. }) => return Ok(None),
                     Err(error) => return Err(error),
@@ -306,14 +306,14 @@ fn open(
     address: &Address,
     keys: &Keys,
     until: Instant,
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<WebSocket<Stream>, GatewayError> {
     if !address.secure && !address.is_private() {
         let why = "the token would cross a public network in plain words: use wss://, or tunnel it, for example \
             `ssh -N -L 18789:127.0.0.1:18789 HOST`, and use ws://127.0.0.1:18789";
         return Err(GatewayError::Unsafe(why.to_owned()));
     }
-    let lost = |error| GatewayError::of(error, "connect", patience);
+    let lost = |error| GatewayError::of(error, "connect", timeout);
     let stream = dial(&address.host, address.port, until).map_err(GatewayError::Unreachable)?;
     let ends = stream.ends().map_err(lost)?;
     let stream: Stream = if address.secure {

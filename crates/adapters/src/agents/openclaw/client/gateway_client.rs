@@ -19,7 +19,7 @@ use crate::{Keys, Root};
 pub struct GatewayClient {
     address: Address,
     keys: Keys,
-    patience: Duration,
+    timeout: Duration,
 }
 
 /// A session to begin. `key` may name an existing session, which then receives the message.
@@ -83,13 +83,13 @@ impl GatewayClient {
     /// The gateway of a root; `None` when the root is not an address.
     pub fn of(root: &Root) -> Option<Self> {
         let address = Address::parse(root.path.to_str()?)?;
-        Some(Self { address, keys: root.keys.clone().unwrap_or_default(), patience: REQUEST_TIMEOUT })
+        Some(Self { address, keys: root.keys.clone().unwrap_or_default(), timeout: REQUEST_TIMEOUT })
     }
 
     /// Uses this timeout for the handshake and for each response, instead of the usual one.
     #[must_use]
-    pub fn with_timeout(self, patience: Duration) -> Self {
-        Self { patience, ..self }
+    pub fn with_timeout(self, timeout: Duration) -> Self {
+        Self { timeout, ..self }
     }
 
     /// Whether pending approvals are read. That requires an administrator: on this machine the token makes us one,
@@ -99,7 +99,7 @@ impl GatewayClient {
     }
 
     pub(crate) fn connect(&self, scopes: &[&'static str]) -> Result<Connection, GatewayError> {
-        Connection::connect(&self.address, &self.keys, scopes, self.patience)
+        Connection::connect(&self.address, &self.keys, scopes, self.timeout)
     }
 
     /// Begins a session. A directory outside the agent's workspace needs more rights, which are requested only then.
@@ -161,8 +161,8 @@ impl GatewayClient {
 
     /// The same within this total time, for callers that can do without.
     pub(crate) fn approvals_within(&self, time: Duration) -> Result<Vec<Approval>, GatewayError> {
-        let until = Instant::now() + time.min(self.patience);
-        let mut connection = self.clone().with_timeout(time.min(self.patience)).approver()?;
+        let until = Instant::now() + time.min(self.timeout);
+        let mut connection = self.clone().with_timeout(time.min(self.timeout)).approver()?;
         connection.set_timeout(until.saturating_duration_since(Instant::now()));
         listed(&mut connection)
     }

@@ -43,9 +43,9 @@ impl Watch {
         Ok(if restarted { FeedMessage::Restarted } else { FeedMessage::Changed })
     }
 
-    fn listen(&mut self, patience: Duration) -> Result<FeedMessage, GatewayError> {
+    fn listen(&mut self, timeout: Duration) -> Result<FeedMessage, GatewayError> {
         let Some(connection) = &mut self.connection else { return self.connect() };
-        match connection.listen(patience)? {
+        match connection.listen(timeout)? {
             Some(event) => {
                 self.last_event = Instant::now();
                 Ok(feed_message(&event))
@@ -59,8 +59,8 @@ impl Watch {
 }
 
 impl Feed for Watch {
-    fn next(&mut self, patience: Duration) -> Result<FeedMessage, Lost> {
-        self.listen(patience).map_err(|error| {
+    fn next(&mut self, timeout: Duration) -> Result<FeedMessage, Lost> {
+        self.listen(timeout).map_err(|error| {
             self.connection = None;
             Lost { why: error.to_string(), retry_in: retry_in(&error) }
         })

@@ -156,9 +156,9 @@ fn report_of(process: &Process, directory: &str) -> Option<(ServerReport, Socket
 }
 
 /// What the server at an address reports about a directory; `None` if it is not an OpenCode server.
-pub(crate) fn report_at(address: SocketAddr, directory: &str, patience: Duration) -> Option<ServerReport> {
+pub(crate) fn report_at(address: SocketAddr, directory: &str, timeout: Duration) -> Option<ServerReport> {
     let query = format!("?directory={}", escaped(directory));
-    let json = |path: &str| get(address, &format!("{path}{query}"), patience);
+    let json = |path: &str| get(address, &format!("{path}{query}"), timeout);
     let mut report = ServerReport {
         doing: serde_json::from_slice(&json("/session/status")?).ok()?,
         ..ServerReport::default()

@@ -48,8 +48,8 @@ impl ServerFeed {
         Ok(response.events(LARGEST_EVENT))
     }
 
-    fn listen(&mut self, patience: Duration) -> io::Result<FeedMessage> {
-        let until = Instant::now() + patience;
+    fn listen(&mut self, timeout: Duration) -> io::Result<FeedMessage> {
+        let until = Instant::now() + timeout;
         let Some(events) = &mut self.events else {
             self.events = Some(self.connect()?);
             return Ok(FeedMessage::Changed);
@@ -70,8 +70,8 @@ impl ServerFeed {
 }
 
 impl Feed for ServerFeed {
-    fn next(&mut self, patience: Duration) -> Result<FeedMessage, Lost> {
-        self.listen(patience).map_err(|error| {
+    fn next(&mut self, timeout: Duration) -> Result<FeedMessage, Lost> {
+        self.listen(timeout).map_err(|error| {
             self.events = None;
             Lost::new(error.to_string())
         })

@@ -22,8 +22,8 @@ pub(crate) struct Reply {
 }
 
 /// The body of a successful response; `None` for everything else.
-pub(crate) fn get(address: SocketAddr, path: &str, patience: Duration) -> Option<Vec<u8>> {
-    let reply = call(address, "GET", path, None, patience).ok()?;
+pub(crate) fn get(address: SocketAddr, path: &str, timeout: Duration) -> Option<Vec<u8>> {
+    let reply = call(address, "GET", path, None, timeout).ok()?;
     (reply.status == 200).then_some(reply.body)
 }
 
@@ -37,10 +37,10 @@ fn call(
     method: &str,
     target: &str,
     body: Option<&str>,
-    patience: Duration,
+    timeout: Duration,
 ) -> io::Result<Reply> {
     let host = address.to_string();
-    let mut response = ask(address, &Request { method, body, ..Request::get(&host, target) }, patience)?;
+    let mut response = ask(address, &Request { method, body, ..Request::get(&host, target) }, timeout)?;
     Ok(Reply { status: response.head.status, body: response.whole(LONGEST)? })
 }
 
@@ -48,10 +48,10 @@ fn call(
 pub(crate) fn ask(
     address: SocketAddr,
     request: &Request<'_>,
-    patience: Duration,
+    timeout: Duration,
 ) -> io::Result<Response<Bounded<TcpStream>>> {
-    let deadline = Instant::now() + patience;
-    let mut stream = Bounded::new(TcpStream::connect_timeout(&local(address), patience)?, deadline);
+    let deadline = Instant::now() + timeout;
+    let mut stream = Bounded::new(TcpStream::connect_timeout(&local(address), timeout)?, deadline);
     request.write_to(&mut stream)?;
     Response::read(stream)
 }
