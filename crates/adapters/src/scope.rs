@@ -68,20 +68,20 @@ pub struct Progress(Arc<Steps>);
 
 #[derive(Debug, Default)]
 struct Steps {
-    patience: Option<Duration>,
+    timeout: Option<Duration>,
     count: AtomicU64,
     given_up: AtomicBool,
 }
 
 impl Progress {
     /// For a caller that waits this long for the next step.
-    pub fn awaited_for(patience: Duration) -> Self {
-        Self(Arc::new(Steps { patience: Some(patience), ..Steps::default() }))
+    pub fn awaited_for(timeout: Duration) -> Self {
+        Self(Arc::new(Steps { timeout: Some(timeout), ..Steps::default() }))
     }
 
     /// How long the caller tolerates inactivity; `None` when it sets no limit.
-    pub fn patience(&self) -> Option<Duration> {
-        self.0.patience
+    pub fn timeout(&self) -> Option<Duration> {
+        self.0.timeout
     }
 
     pub fn tick(&self) {

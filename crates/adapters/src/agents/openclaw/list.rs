@@ -32,7 +32,7 @@ pub(super) fn read(
     progress: &Progress,
 ) -> Result<(Connection, Listing), GatewayError> {
     // A late gateway is given up on after the caller's timeout; a thread that was left behind ends soon after.
-    let timeout = progress.patience().map_or(REQUEST_TIMEOUT, |timeout| REQUEST_TIMEOUT.min(timeout * 2));
+    let timeout = progress.timeout().map_or(REQUEST_TIMEOUT, |timeout| REQUEST_TIMEOUT.min(timeout * 2));
     let mut connection = gateway.clone().with_timeout(timeout).connect(&[READ])?;
     record_progress(progress)?;
     let mut listing = Listing::default();
@@ -52,7 +52,7 @@ pub(super) fn read(
         // This uses its own connection: its fate says nothing about the list, so it may cost neither the list nor the
         // time of the callers who wait for it. Without it no working session is reported as waiting, and a warning
         // tells everybody.
-        let time = progress.patience().map_or(REQUEST_TIMEOUT, |timeout| timeout * 3 / 4);
+        let time = progress.timeout().map_or(REQUEST_TIMEOUT, |timeout| timeout * 3 / 4);
         match gateway.approvals_within(time) {
             Ok(approvals) => listing.snapshot.approvals = Some(approvals),
             Err(error) => {

@@ -21,7 +21,7 @@ pub enum GatewayError {
     },
     Silent {
         during: String,
-        patience: Duration,
+        timeout: Duration,
     },
     /// The gateway sent something that violates the protocol.
     Odd {
@@ -121,10 +121,10 @@ impl fmt::Display for Refusal {
 
 impl GatewayError {
     /// Interprets an error of the socket.
-    pub(crate) fn of(error: io::Error, during: &str, patience: Duration) -> Self {
+    pub(crate) fn of(error: io::Error, during: &str, timeout: Duration) -> Self {
         let during = during.to_owned();
         match error.kind() {
-            io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => Self::Silent { during, patience },
+            io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => Self::Silent { during, timeout },
             io::ErrorKind::InvalidData => Self::Odd { during, what: error.to_string() },
             _ => Self::Lost { during, error },
         }
@@ -158,8 +158,8 @@ impl fmt::Display for GatewayError {
                 Some(1012) => write!(out, "{during}: the gateway is restarting"),
                 _ => write!(out, "{during}: {}", plain(error)),
             },
-            Self::Silent { during, patience } => {
-                write!(out, "{during}: no answer for {} ms", patience.as_millis())
+            Self::Silent { during, timeout } => {
+                write!(out, "{during}: no answer for {} ms", timeout.as_millis())
             }
             Self::TooHeavy { during, values } => {
                 write!(out, "{during}: an answer of {values} values is too large")

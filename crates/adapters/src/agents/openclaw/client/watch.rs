@@ -51,7 +51,7 @@ impl Watch {
                 Ok(feed_message(&event))
             }
             None if self.last_event.elapsed() > LONGEST_SILENCE => {
-                Err(GatewayError::Silent { during: "events".to_owned(), patience: LONGEST_SILENCE })
+                Err(GatewayError::Silent { during: "events".to_owned(), timeout: LONGEST_SILENCE })
             }
             None => Ok(FeedMessage::Nothing),
         }
