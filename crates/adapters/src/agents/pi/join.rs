@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 use agentctl_model::{Claim, Found, Harvest, Joined, KernelView, Process, Stray, Tie, TurnState};
 
-use super::header::{Creator, creator_by_name};
+use super::file::header::{Creator, creator_by_name};
+use super::file::session::name_of;
 use super::processes::{Family, Mark, agents, is_headless, marks};
-use super::session::name_of;
 use crate::join::{alive, claim, only_candidates};
 
 /// Uses exact marks first, then the contract's rule of the only candidate. The two agents can continue each

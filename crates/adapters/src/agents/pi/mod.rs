@@ -5,21 +5,12 @@
 //! sessions in the same folders and the same format: this module contains what the two share, and `pi_rust`
 //! uses it.
 
-mod branch;
 mod control;
-mod entries;
-mod head;
-mod header;
+mod file;
 mod join;
-mod peek;
 mod processes;
-mod records;
-mod session;
 mod storage;
 mod store;
-mod tail;
-mod turn;
-mod usage;
 
 use std::path::{Path, PathBuf};
 
@@ -30,8 +21,8 @@ use crate::transcript::jsonl::follow::Follow;
 use crate::transcript::jsonl::open::read_small;
 use crate::{Adapter, Card, Control, Looks, Opening, ReadError, Root, Scope};
 pub(crate) use control::complaint;
-pub(crate) use header::Creator;
-pub(crate) use peek::{follow, read_last};
+pub(crate) use file::header::Creator;
+pub(crate) use file::peek::{follow, read_last};
 pub(crate) use processes::{is_headless, is_pi};
 pub(crate) use store::Store;
 

@@ -6,11 +6,11 @@ use crate::transcript::read::{self, First, Line};
 
 /// Reads lines oldest first until the first prompt is known.
 #[derive(Debug, Default)]
-pub(super) struct Head {
-    pub(super) first: First,
-    pub(super) heading: Option<Heading>,
+pub(crate) struct Head {
+    pub(crate) first: First,
+    pub(crate) heading: Option<Heading>,
     /// The last title before the first prompt; empty if it was removed.
-    pub(super) name: Option<String>,
+    pub(crate) name: Option<String>,
 }
 
 impl read::Head for Head {

@@ -7,12 +7,12 @@ use super::records::{Message, Record, text_of};
 use crate::transcript::show::At;
 
 /// Converts one line.
-pub(super) fn entries(line: &[u8]) -> Vec<Entry> {
+pub(crate) fn entries(line: &[u8]) -> Vec<Entry> {
     Record::parse(line).map(|record| of_record(&record)).unwrap_or_default()
 }
 
 /// Converts one record.
-pub(super) fn of_record(record: &Record<'_>) -> Vec<Entry> {
+pub(crate) fn of_record(record: &Record<'_>) -> Vec<Entry> {
     let at = At(record.at());
     match (record.kind.as_ref(), &record.message) {
         ("message", Some(message)) => of_message(message, at),

@@ -10,7 +10,7 @@ const CANCELLED: &str = "This operation was aborted";
 
 /// The state in which this record leaves the turn, if it concerns the turn. `taken_back` means that a later
 /// `context_edit` targets this record; Pi writes one before it retries.
-pub(super) fn state(record: &Record<'_>, taken_back: bool) -> Option<TurnState> {
+pub(crate) fn state(record: &Record<'_>, taken_back: bool) -> Option<TurnState> {
     let message = record.message.as_ref().filter(|_| record.kind == "message")?;
     match message.role.as_ref() {
         "user" | "toolResult" => Some(TurnState::Open),
@@ -34,7 +34,7 @@ fn reply(message: &Message<'_>, taken_back: bool) -> TurnState {
 }
 
 /// The detail for a person: the error, or the running tool.
-pub(super) fn detail(record: &Record<'_>, state: TurnState) -> Option<String> {
+pub(crate) fn detail(record: &Record<'_>, state: TurnState) -> Option<String> {
     let message = record.message.as_ref()?;
     match state {
         TurnState::Failed => message.error_message.as_deref().map(|error| clean_cut(error, Some(500))),

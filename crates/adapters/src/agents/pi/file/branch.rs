@@ -16,18 +16,18 @@ enum Awaited {
 /// The active branch. Parents always stand before their children, so one backward pass meets the whole branch
 /// in order.
 #[derive(Debug, Default)]
-pub(super) struct Branch {
+pub(crate) struct Branch {
     awaited: Awaited,
 }
 
 impl Branch {
     /// Starts at this record, or at the newest one.
-    pub(super) fn from_leaf(leaf: Option<&str>) -> Self {
+    pub(crate) fn from_leaf(leaf: Option<&str>) -> Self {
         Self { awaited: leaf.map_or(Awaited::Any, |id| Awaited::Id(id.into())) }
     }
 
     /// Whether this record, which is older than all previous ones, is on the branch.
-    pub(super) fn takes(&mut self, record: &Record<'_>) -> bool {
+    pub(crate) fn takes(&mut self, record: &Record<'_>) -> bool {
         if record.is_header() {
             return false;
         }
@@ -47,13 +47,13 @@ impl Branch {
 
     /// Handles a line that could not be read: it may have been the expected record, so the next older record
     /// continues the branch.
-    pub(super) fn lost(&mut self) {
+    pub(crate) fn lost(&mut self) {
         if self.awaited != Awaited::Nothing {
             self.awaited = Awaited::Any;
         }
     }
 
-    pub(super) fn is_at_its_root(&self) -> bool {
+    pub(crate) fn is_at_its_root(&self) -> bool {
         self.awaited == Awaited::Nothing
     }
 }

@@ -14,19 +14,19 @@ pub(crate) enum Creator {
 
 /// The header of one session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Heading {
-    pub(super) id: String,
-    pub(super) started_at: Option<Timestamp>,
-    pub(super) cwd: Option<String>,
+pub(crate) struct Heading {
+    pub(crate) id: String,
+    pub(crate) started_at: Option<Timestamp>,
+    pub(crate) cwd: Option<String>,
     /// The file it was forked from.
-    pub(super) parent_file: Option<String>,
-    pub(super) leaf: Option<String>,
-    pub(super) model: Option<String>,
+    pub(crate) parent_file: Option<String>,
+    pub(crate) leaf: Option<String>,
+    pub(crate) model: Option<String>,
     version: u64,
 }
 
 impl Heading {
-    pub(super) fn of(header: &Header<'_>) -> Self {
+    pub(crate) fn of(header: &Header<'_>) -> Self {
         let text =
             |value: Option<&str>| value.filter(|text| !text.is_empty()).map(|text| clean_cut(text, None));
         Self {
@@ -42,7 +42,7 @@ impl Heading {
 
     /// The agent that created the file, judged by the file name, or by the header if the user chose the name.
     /// The other agent may have continued the session since, which changes neither the name nor the owner.
-    pub(super) fn creator(&self, file_name: &str) -> Creator {
+    pub(crate) fn creator(&self, file_name: &str) -> Creator {
         creator_by_name(file_name).unwrap_or({
             // Before version 3 Pi's own headers named the model too.
             if self.model.is_some() && self.version >= 3 { Creator::Rust } else { Creator::Node }
@@ -51,7 +51,7 @@ impl Heading {
 }
 
 /// `2026-11-15T06-53-06-724Z_<id>.jsonl` is Pi's, `2026-02-22T16-29-54.096Z_<8 characters>.jsonl` is Pi Rust's.
-pub(super) fn creator_by_name(file_name: &str) -> Option<Creator> {
+pub(crate) fn creator_by_name(file_name: &str) -> Option<Creator> {
     let (time, rest) = file_name.split_at_checked(24)?;
     let id = rest.strip_prefix('_')?.strip_suffix(".jsonl").filter(|id| !id.is_empty())?;
     let fits = |pattern: &str| {
@@ -70,7 +70,7 @@ pub(super) fn creator_by_name(file_name: &str) -> Option<Creator> {
 }
 
 /// The id in the name that Pi gives its files; used only for files that no longer exist.
-pub(super) fn id_in_name(file_name: &str) -> Option<&str> {
+pub(crate) fn id_in_name(file_name: &str) -> Option<&str> {
     (creator_by_name(file_name)? == Creator::Node)
         .then(|| file_name.split_at_checked(25))
         .flatten()

@@ -76,7 +76,7 @@ impl Format for File<'_> {
 
 /// Reads one file. Returns `Ok(None)` if it is not requested or belongs to the other agent; `Err` names what
 /// had to be left out.
-pub(super) fn read(path: &Path, creator: Creator, since: Option<Timestamp>, scope: &Scope<'_>) -> Gathered {
+pub(crate) fn read(path: &Path, creator: Creator, since: Option<Timestamp>, scope: &Scope<'_>) -> Gathered {
     let file = File { name: name_of(path), creator, scope };
     let Some(mut reading) = read::read(&file, path, since, scope)?.into_reading() else { return Ok(None) };
     let Some(heading) = reading.head.heading.take() else { return Ok(None) };
@@ -125,7 +125,7 @@ fn parent_of(file: &str, child: &Path) -> Option<Parent> {
 }
 
 /// The header of a file, if it has one.
-pub(super) fn heading(path: &Path) -> Option<Heading> {
+pub(crate) fn heading(path: &Path) -> Option<Heading> {
     let opened = open_regular(path).ok()?;
     let mut head = Head::default();
     let until_header = |piece: Piece<'_>| {
@@ -138,6 +138,6 @@ pub(super) fn heading(path: &Path) -> Option<Heading> {
     head.heading
 }
 
-pub(super) fn name_of(path: &Path) -> &str {
+pub(crate) fn name_of(path: &Path) -> &str {
     path.file_name().and_then(std::ffi::OsStr::to_str).unwrap_or_default()
 }

@@ -27,7 +27,7 @@ struct Cost {
 
 /// Sums usage over the records of all branches.
 #[derive(Debug, Default)]
-pub(super) struct Totals {
+pub(crate) struct Totals {
     /// A fork begins with copies of its parent's records: older usage is not its own.
     own_since: Option<Timestamp>,
     /// `None` as long as no usage was recorded.
@@ -39,12 +39,12 @@ pub(super) struct Totals {
 }
 
 impl Totals {
-    pub(super) fn new(own_since: Option<Timestamp>) -> Self {
+    pub(crate) fn new(own_since: Option<Timestamp>) -> Self {
         Self { own_since, ..Self::default() }
     }
 
     /// Searches only for the title, wherever in the file it occurs.
-    pub(super) fn only_title() -> Self {
+    pub(crate) fn only_title() -> Self {
         Self { only_title: true, ..Self::default() }
     }
 }

@@ -11,45 +11,45 @@ use crate::transcript::jsonl::text::Text;
 /// The record that names the session. It is not part of the tree.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct Header<'a> {
+pub(crate) struct Header<'a> {
     #[serde(borrow, rename = "type")]
     kind: Text<'a>,
     version: Option<&'a RawValue>,
     id: Text<'a>,
     timestamp: Option<&'a RawValue>,
-    pub(super) cwd: Option<Text<'a>>,
+    pub(crate) cwd: Option<Text<'a>>,
     /// The file that this session was forked from.
     parent_session: Option<Text<'a>>,
     /// The same in Pi Rust's spelling. Everything below is used by Pi Rust only.
     branched_from: Option<Text<'a>>,
     /// The active leaf, if it is not the last record.
-    pub(super) leaf_id: Option<Text<'a>>,
-    pub(super) provider: Option<Text<'a>>,
-    pub(super) model_id: Option<Text<'a>>,
+    pub(crate) leaf_id: Option<Text<'a>>,
+    pub(crate) provider: Option<Text<'a>>,
+    pub(crate) model_id: Option<Text<'a>>,
 }
 
 impl<'a> Header<'a> {
     /// Returns `None` for anything but a header that names a session.
-    pub(super) fn parse(line: &'a [u8]) -> Option<Self> {
+    pub(crate) fn parse(line: &'a [u8]) -> Option<Self> {
         let header: Self = serde_json::from_slice(line).ok()?;
         let named = !header.id.is_empty() && !header.id.chars().any(char::is_control);
         (header.kind == "session" && named).then_some(header)
     }
 
-    pub(super) fn id(&self) -> &str {
+    pub(crate) fn id(&self) -> &str {
         &self.id
     }
 
-    pub(super) fn at(&self) -> Option<Timestamp> {
+    pub(crate) fn at(&self) -> Option<Timestamp> {
         self.timestamp.and_then(time_of)
     }
 
-    pub(super) fn parent_file(&self) -> Option<&str> {
+    pub(crate) fn parent_file(&self) -> Option<&str> {
         self.parent_session.as_deref().or(self.branched_from.as_deref())
     }
 
     /// The format version; the first format wrote none.
-    pub(super) fn version(&self) -> u64 {
+    pub(crate) fn version(&self) -> u64 {
         self.version.and_then(|value| value.get().parse().ok()).unwrap_or(1)
     }
 }
@@ -57,85 +57,85 @@ impl<'a> Header<'a> {
 /// One record of the tree.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct Record<'a> {
+pub(crate) struct Record<'a> {
     #[serde(borrow, rename = "type")]
-    pub(super) kind: Text<'a>,
-    pub(super) id: Option<Text<'a>>,
-    pub(super) parent_id: Option<Text<'a>>,
-    pub(super) timestamp: Option<&'a RawValue>,
-    pub(super) message: Option<Message<'a>>,
+    pub(crate) kind: Text<'a>,
+    pub(crate) id: Option<Text<'a>>,
+    pub(crate) parent_id: Option<Text<'a>>,
+    pub(crate) timestamp: Option<&'a RawValue>,
+    pub(crate) message: Option<Message<'a>>,
     /// Set in a model change.
-    pub(super) provider: Option<Text<'a>>,
-    pub(super) model_id: Option<Text<'a>>,
+    pub(crate) provider: Option<Text<'a>>,
+    pub(crate) model_id: Option<Text<'a>>,
     /// The title, in a `session_info`.
-    pub(super) name: Option<Text<'a>>,
+    pub(crate) name: Option<Text<'a>>,
     /// The record that a `context_edit` takes back.
-    pub(super) target_id: Option<Text<'a>>,
+    pub(crate) target_id: Option<Text<'a>>,
     /// Set in compactions, branch summaries and extra model calls.
-    pub(super) usage: Option<&'a RawValue>,
+    pub(crate) usage: Option<&'a RawValue>,
     /// Set in a message of an extension.
-    pub(super) content: Option<&'a RawValue>,
-    pub(super) display: Option<bool>,
+    pub(crate) content: Option<&'a RawValue>,
+    pub(crate) display: Option<bool>,
 }
 
 #[expect(clippy::struct_field_names, reason = "the agent's own names")]
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct Message<'a> {
+pub(crate) struct Message<'a> {
     #[serde(borrow)]
-    pub(super) role: Text<'a>,
-    pub(super) content: Option<&'a RawValue>,
-    pub(super) provider: Option<Text<'a>>,
-    pub(super) model: Option<Text<'a>>,
-    pub(super) usage: Option<&'a RawValue>,
-    pub(super) stop_reason: Option<Text<'a>>,
-    pub(super) error_message: Option<Text<'a>>,
-    pub(super) tool_name: Option<Text<'a>>,
-    pub(super) is_error: Option<bool>,
+    pub(crate) role: Text<'a>,
+    pub(crate) content: Option<&'a RawValue>,
+    pub(crate) provider: Option<Text<'a>>,
+    pub(crate) model: Option<Text<'a>>,
+    pub(crate) usage: Option<&'a RawValue>,
+    pub(crate) stop_reason: Option<Text<'a>>,
+    pub(crate) error_message: Option<Text<'a>>,
+    pub(crate) tool_name: Option<Text<'a>>,
+    pub(crate) is_error: Option<bool>,
     /// Set for a command that the user ran.
-    pub(super) command: Option<Text<'a>>,
-    pub(super) output: Option<Text<'a>>,
+    pub(crate) command: Option<Text<'a>>,
+    pub(crate) output: Option<Text<'a>>,
 }
 
 /// One block of a message.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Block<'a> {
+pub(crate) struct Block<'a> {
     #[serde(borrow, rename = "type")]
-    pub(super) kind: Text<'a>,
-    pub(super) text: Option<Text<'a>>,
-    pub(super) name: Option<Text<'a>>,
-    pub(super) arguments: Option<&'a RawValue>,
+    pub(crate) kind: Text<'a>,
+    pub(crate) text: Option<Text<'a>>,
+    pub(crate) name: Option<Text<'a>>,
+    pub(crate) arguments: Option<&'a RawValue>,
 }
 
 impl<'a> Record<'a> {
     /// Returns `None` for an incomplete line or anything else that is not a record.
-    pub(super) fn parse(line: &'a [u8]) -> Option<Self> {
+    pub(crate) fn parse(line: &'a [u8]) -> Option<Self> {
         let record: Self = serde_json::from_slice(line).ok()?;
         (!record.kind.is_empty()).then_some(record)
     }
 
-    pub(super) fn at(&self) -> Option<Timestamp> {
+    pub(crate) fn at(&self) -> Option<Timestamp> {
         self.timestamp.and_then(time_of)
     }
 
     /// Whether this is a repeated header: 0.73.1 writes it twice.
-    pub(super) fn is_header(&self) -> bool {
+    pub(crate) fn is_header(&self) -> bool {
         self.kind == "session"
     }
 
-    pub(super) fn role(&self) -> &str {
+    pub(crate) fn role(&self) -> &str {
         self.message.as_ref().map_or("", |message| &message.role)
     }
 
     /// The title that this record sets; empty if it removes the title.
-    pub(super) fn title(&self) -> Option<String> {
+    pub(crate) fn title(&self) -> Option<String> {
         let name = || clean_cut(self.name.as_deref().unwrap_or("").trim(), Some(200));
         (self.kind == "session_info").then(name)
     }
 
     /// The model that this record names, in the form of the agent's own flag.
-    pub(super) fn model(&self) -> Option<String> {
+    pub(crate) fn model(&self) -> Option<String> {
         match (self.kind.as_ref(), &self.message) {
             ("model_change", _) => model_name(self.provider.as_deref(), self.model_id.as_deref()),
             ("message", Some(message)) if message.role == "assistant" => {
@@ -148,12 +148,12 @@ impl<'a> Record<'a> {
 
 impl<'a> Message<'a> {
     /// The blocks of a message; a plain string is one text block.
-    pub(super) fn blocks(&self) -> Vec<Block<'a>> {
+    pub(crate) fn blocks(&self) -> Vec<Block<'a>> {
         self.content.map(blocks_of).unwrap_or_default()
     }
 
     /// The joined text blocks; `None` if they contain no text.
-    pub(super) fn text(&self) -> Option<String> {
+    pub(crate) fn text(&self) -> Option<String> {
         self.content.and_then(text_of)
     }
 }
@@ -166,7 +166,7 @@ fn blocks_of<'a>(content: &'a RawValue) -> Vec<Block<'a>> {
 }
 
 /// The text of a `content` value: a string, or the text blocks of a list.
-pub(super) fn text_of(content: &RawValue) -> Option<String> {
+pub(crate) fn text_of(content: &RawValue) -> Option<String> {
     let blocks = blocks_of(content);
     let texts = blocks.iter().filter(|block| block.kind == "text").filter_map(|block| block.text.as_deref());
     let text = texts.collect::<Vec<_>>().join("\n");
@@ -174,7 +174,7 @@ pub(super) fn text_of(content: &RawValue) -> Option<String> {
 }
 
 /// `provider/model`, the form of the agent's own flag.
-pub(super) fn model_name(provider: Option<&str>, model: Option<&str>) -> Option<String> {
+pub(crate) fn model_name(provider: Option<&str>, model: Option<&str>) -> Option<String> {
     let model = model.filter(|model| !model.is_empty())?;
     Some(match provider.filter(|provider| !provider.is_empty()) {
         Some(provider) => format!("{provider}/{model}"),
@@ -191,7 +191,7 @@ fn time_of(value: &RawValue) -> Option<Timestamp> {
 }
 
 /// Record types of the two agents; others are counted as drift.
-pub(super) const KNOWN_TYPES: [&str; 12] = [
+pub(crate) const KNOWN_TYPES: [&str; 12] = [
     "session",
     "message",
     "model_change",

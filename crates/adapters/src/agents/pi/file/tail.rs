@@ -19,28 +19,28 @@ const NAME_REACH: u64 = 14 << 10;
 /// How far back the beginning of an open turn is searched.
 const BEGAN_REACH: u64 = 256 << 10;
 /// The text that every title record contains, however it is spelled.
-pub(super) const TITLE_MARK: &str = "session_info";
+pub(crate) const TITLE_MARK: &str = "session_info";
 static TITLE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(TITLE_MARK));
 /// Titles are short, so a longer line cannot contain one.
 const LONGEST_TITLE_LINE: usize = 4096;
 
 /// Reads records newest first until nothing more is needed.
 #[derive(Default)]
-pub(super) struct Tail {
+pub(crate) struct Tail {
     branch: Branch,
     /// Whether it follows a leaf that the header names.
-    pub(super) has_leaf: bool,
-    pub(super) latest: Latest,
+    pub(crate) has_leaf: bool,
+    pub(crate) latest: Latest,
     /// The newest title of any branch; empty if it was removed.
-    pub(super) name: Option<String>,
+    pub(crate) name: Option<String>,
     /// The records that later records took back, and when.
     taken_back: HashMap<Box<str>, Option<Timestamp>>,
     /// The number of records on the active branch.
-    pub(super) on_branch: u64,
+    pub(crate) on_branch: u64,
 }
 
 impl Tail {
-    pub(super) fn new(leaf: Option<&str>) -> Self {
+    pub(crate) fn new(leaf: Option<&str>) -> Self {
         Self { branch: Branch::from_leaf(leaf), has_leaf: leaf.is_some(), ..Self::default() }
     }
 
