@@ -113,3 +113,18 @@ impl Card {
         Self { verified: false, ..self }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::registry;
+
+    /// A mark that is not in the list of all marks would be inherited by what agentctl starts, and name the wrong
+    /// session there.
+    #[test]
+    fn every_mark_with_an_id_is_a_mark() {
+        for adapter in registry() {
+            let card = adapter.card();
+            assert!(card.id_marks.iter().all(|mark| card.marks.contains(mark)), "{}", card.name);
+        }
+    }
+}
