@@ -168,13 +168,15 @@ fn read_ends<F: Format>(
     if format.refuses(&head) {
         return Ok(None);
     }
-    let Some(mut tail) = format.tail(&head)? else { return Ok(None) };
-    tail.latest().text_limit = scope.text_limit;
-    let mut seen = read_back(&mut tail, end)?;
-    if let Some(other) = format.other_tail(&tail) {
-        tail = other;
+    let read_tail = |mut tail: F::Tail| -> io::Result<(F::Tail, SeenBack)> {
         tail.latest().text_limit = scope.text_limit;
-        seen = read_back(&mut tail, end)?;
+        let seen = read_back(&mut tail, end)?;
+        Ok((tail, seen))
+    };
+    let Some(tail) = format.tail(&head)? else { return Ok(None) };
+    let (mut tail, mut seen) = read_tail(tail)?;
+    if let Some(other) = format.other_tail(&tail) {
+        (tail, seen) = read_tail(other)?;
     }
     if seen.records == 0 && end.1 > 0 {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "holds no readable record"));
