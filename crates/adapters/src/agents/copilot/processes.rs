@@ -4,6 +4,7 @@ use agentctl_model::ProcessHead;
 
 use crate::join::node::NodeProgram;
 
+/// The wrapper script in Node, and the native program that it starts.
 pub(super) const COPILOT: NodeProgram =
     NodeProgram { name: "copilot", package: "@github/copilot", entries: &["npm-loader.js", "index.js"] };
 
