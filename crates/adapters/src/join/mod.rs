@@ -209,8 +209,8 @@ pub(crate) fn add_pending(claims: &mut [Claim], harvest: &Harvest) {
             _ => continue,
         };
         let pending = Pending { kind, summary: turn.detail.clone(), since: turn.last, answerable: false };
-        let word = claim.live_report.get_or_insert_with(LiveReport::default);
-        word.pending = vec![pending];
-        word.since = turn.last;
+        let report = claim.live_report.get_or_insert_with(LiveReport::default);
+        report.pending = vec![pending];
+        report.since = turn.last;
     }
 }
