@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_errand_ends_with_its_work_and_once_nobody_waits() {
+    fn a_cancellation_ends_with_its_work_and_once_nobody_waits() {
         let (outer, inner) = (Progress::default(), Progress::default());
         with_cancellation(Some(&outer), || {
             with_cancellation(Some(&inner), || step().unwrap());

@@ -1,11 +1,31 @@
 //! How a card is written: it starts with the values that hold for most agents, and an adapter names only the others.
 
-use agentctl_model::Capability;
+use std::path::{Path, PathBuf};
 
-use crate::{Card, Looks, Trace};
+use agentctl_model::{Capability, Environ};
+
+use crate::{Card, Home, Looks, Trace};
 
 impl Looks {
     pub const NONE: Self = Self { locks: false, open_files: false, offspring: false, listening: false };
+}
+
+impl Home {
+    /// The root that these variables lead to.
+    pub(crate) fn root(&self, environ: &Environ) -> Option<PathBuf> {
+        let moved = environ.path(self.variable);
+        let folder = moved.or_else(|| environ.path("HOME").map(|home| home.join(self.usual)))?;
+        Some(match self.inside {
+            Some(inside) => folder.join(inside),
+            None => folder,
+        })
+    }
+
+    /// The variable with the value that leads to this root.
+    pub(crate) fn variable_for(&self, root: &Path) -> (&'static str, PathBuf) {
+        let folder = self.inside.and_then(|_| root.parent()).unwrap_or(root);
+        (self.variable, folder.to_owned())
+    }
 }
 
 impl Card {
@@ -15,6 +35,10 @@ impl Card {
             name,
             title,
             programs: &[],
+            home: None,
+            opened_by: &[],
+            marks: &[],
+            id_marks: &[],
             known_good: "",
             capabilities: &[],
             looks: Looks::NONE,
@@ -27,6 +51,36 @@ impl Card {
     #[must_use]
     pub const fn programs(self, programs: &'static [&'static str]) -> Self {
         Self { programs, ..self }
+    }
+
+    #[must_use]
+    pub const fn home(self, variable: &'static str, usual: &'static str) -> Self {
+        Self { home: Some(Home { variable, usual, inside: None }), ..self }
+    }
+
+    #[must_use]
+    pub const fn home_inside(
+        self,
+        variable: &'static str,
+        usual: &'static str,
+        inside: &'static str,
+    ) -> Self {
+        Self { home: Some(Home { variable, usual, inside: Some(inside) }), ..self }
+    }
+
+    #[must_use]
+    pub const fn opened_by(self, opened_by: &'static [&'static str]) -> Self {
+        Self { opened_by, ..self }
+    }
+
+    #[must_use]
+    pub const fn marks(self, marks: &'static [&'static str]) -> Self {
+        Self { marks, ..self }
+    }
+
+    #[must_use]
+    pub const fn id_marks(self, id_marks: &'static [&'static str]) -> Self {
+        Self { id_marks, ..self }
     }
 
     #[must_use]
@@ -57,5 +111,20 @@ impl Card {
     #[must_use]
     pub const fn unverified(self) -> Self {
         Self { verified: false, ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::registry;
+
+    /// A mark that is not in the list of all marks would be inherited by what agentctl starts, and name the wrong
+    /// session there.
+    #[test]
+    fn every_mark_with_an_id_is_a_mark() {
+        for adapter in registry() {
+            let card = adapter.card();
+            assert!(card.id_marks.iter().all(|mark| card.marks.contains(mark)), "{}", card.name);
+        }
     }
 }

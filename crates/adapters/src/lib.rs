@@ -43,6 +43,14 @@ pub struct Card {
     pub title: &'static str,
     /// The programs a user starts it with, for `doctor`.
     pub programs: &'static [&'static str],
+    /// Where it stores its sessions, unless its adapter looks in more places.
+    pub home: Option<Home>,
+    /// Its own command that opens a stored session, with `ID` for the session's id; empty where it has none.
+    pub opened_by: &'static [&'static str],
+    /// Every variable that it sets for its children. Nothing that agentctl starts inherits them.
+    pub marks: &'static [&'static str],
+    /// Those of its marks whose value is the session's id.
+    pub id_marks: &'static [&'static str],
     /// Versions whose storage was observed.
     pub known_good: &'static str,
     pub capabilities: &'static [Capability],
@@ -54,6 +62,17 @@ pub struct Card {
     pub can_be_asked: bool,
     /// The facts were observed on the real agent (false: they were only read in its source).
     pub verified: bool,
+}
+
+/// Where an agent stores its sessions.
+#[derive(Debug, Clone, Copy)]
+pub struct Home {
+    /// The variable that names a folder.
+    pub variable: &'static str,
+    /// The folder in the user's home directory that counts if the variable is not set.
+    pub usual: &'static str,
+    /// The agent's own folder in there, for a variable that several programs share.
+    pub inside: Option<&'static str>,
 }
 
 /// Expensive kernel reads that a join needs.
@@ -95,12 +114,6 @@ impl Root {
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), store: None, keys: None }
     }
-
-    /// The directory that this variable names, or else this one in the home directory.
-    pub(crate) fn moved_by(environ: &Environ, variable: &str, in_home: &str) -> Option<Self> {
-        let moved = environ.path(variable);
-        moved.or_else(|| environ.path("HOME").map(|home| home.join(in_home))).map(Self::at)
-    }
 }
 
 /// Why a transcript could not be read.
@@ -124,7 +137,9 @@ pub trait Adapter: Send + Sync {
 
     /// Where an agent with these variables stores its sessions. The caller's variables say what to read; a process's
     /// variables say which source it belongs to.
-    fn root(&self, environ: &Environ) -> Option<Root>;
+    fn root(&self, environ: &Environ) -> Option<Root> {
+        self.card().home.and_then(|home| home.root(environ)).map(Root::at)
+    }
 
     /// A root that the user configured by path alone; the files there may name variables.
     fn configured_root(&self, path: &Path, _environ: &Environ) -> Root {
@@ -162,8 +177,8 @@ pub trait Adapter: Send + Sync {
     fn ask(&self, _root: &Root, _kernel: &KernelView, _joined: &mut Joined) {}
 
     /// Pure: the agent's own command that opens a stored session in a terminal, where it has one.
-    fn opening(&self, _root: &Root, _id: &str, _place: &Path) -> Option<Opening> {
-        None
+    fn opening(&self, root: &Root, id: &str, _place: &Path) -> Option<Opening> {
+        Opening::by_id(self.card(), id, &root.path)
     }
 
     /// Where a change of a live session shows on disk. Watching more than needed costs surveys; watching less delays

@@ -1,5 +1,6 @@
 //! What every agent that stores conversations as JSON lines must share through the common reader: a line that
-//! is too long is reported, an unchanged file is counted once, and bytes that are not text lose nothing.
+//! is too long is reported, an unchanged file is counted once, texts are cut where a limit is asked for, and bytes
+//! that are not text lose nothing.
 
 #![allow(clippy::disallowed_methods, reason = "tests write what is read")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
@@ -244,6 +245,23 @@ fn a_line_too_long_to_count_is_told_of_everywhere() {
         fs::write(&file, [written.lines(b""), too_long.clone()].concat()).unwrap();
         let harvest = written.survey(place.path(), None);
         assert_eq!(harvest.warnings.len(), 1, "{}: {:?}", written.name(), harvest.warnings);
+    }
+}
+
+#[test]
+fn texts_are_cut_where_a_limit_is_asked_for_and_whole_otherwise() {
+    for written in all() {
+        let place = tempfile::tempdir().unwrap();
+        fs::write(written.file(place.path()), written.lines(b"")).unwrap();
+        let lengths = |text_limit| {
+            let scope = Scope { text_limit, ..Scope::new(Reach::All { since: None }) };
+            let harvest = written.adapter.survey(&Root::at(place.path()), &scope);
+            let facts = &only(&harvest).facts;
+            let length = |text: &Option<String>| text.as_ref().map(|text| text.chars().count());
+            (length(&facts.prompt), length(&facts.last_message))
+        };
+        assert_eq!(lengths(Some(2)), (Some(2), Some(2)), "{}", written.name());
+        assert_eq!(lengths(None), (Some("say PROMPT".len()), Some("yes".len())), "{}", written.name());
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod known_id;
 pub mod opening;
+pub(crate) mod permission;
 pub(crate) mod refusal;
 #[cfg(test)]
 pub(crate) mod scene;
@@ -14,8 +15,8 @@ use agentctl_model::{
     CleanSignal, Error, FirstWords, IdSource, Intent, KernelView, Process, Session, SpawnPlan, Stdin, StopWay,
 };
 
-use crate::Root;
 use crate::hold::HoldPlan;
+use crate::{Adapter, Root};
 
 /// A person's answer to a session that waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +27,7 @@ pub enum Answer {
 }
 
 /// What agentctl can do with one agent beyond reading it.
-pub trait Control: Send + Sync {
+pub trait Control: Adapter {
     /// How to carry out this intent with this agent; an intent that makes no sense for it is refused before anything
     /// starts.
     fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Error>;
@@ -60,34 +61,48 @@ pub trait Control: Send + Sync {
 
     /// The marks by which the agent names the session in the environment of its tools: pairs of variable and value,
     /// of which one suffices. Empty if its tools learn nothing about the session.
-    fn tool_marks(&self, _id: &str, _pid: Option<u32>) -> Vec<(&'static str, String)> {
-        Vec::new()
+    fn tool_marks(&self, id: &str, _pid: Option<u32>) -> Vec<(&'static str, String)> {
+        self.card().id_marks.iter().map(|variable| (*variable, id.to_owned())).collect()
     }
 
     /// Every variable that the agent sets for its children. Nothing that agentctl starts inherits them.
     fn marks(&self) -> &'static [&'static str] {
-        &[]
+        self.card().marks
+    }
+
+    /// Connects to the server that owns a live session; `None` if the session cannot be reached from outside.
+    fn reach<'s>(&self, _root: &Root, _kernel: &KernelView, _session: &'s Session) -> Reached<'s> {
+        Ok(None)
+    }
+
+    /// Refuses words that the agent cannot take at once.
+    fn takes(&self, _words: &str) -> Result<(), Error> {
+        Ok(())
     }
 
     /// Tells the server that owns a session to interrupt its turn.
-    fn interrupt(&self, _root: &Root, _kernel: &KernelView, session: &Session) -> Result<(), Error> {
-        Err(no_way_in(session, "be interrupted"))
+    fn interrupt(&self, root: &Root, kernel: &KernelView, session: &Session) -> Result<(), Error> {
+        let live = self.reach(root, kernel, session)?;
+        live.ok_or_else(|| no_way_in(session, "be interrupted"))?.interrupt()
     }
 
     /// Sends a message to a live session. Success means that the agent accepted it.
-    fn send(&self, _root: &Root, _kernel: &KernelView, session: &Session, _words: &str) -> Result<(), Error> {
-        Err(no_way_in(session, "be spoken to"))
+    fn send(&self, root: &Root, kernel: &KernelView, session: &Session, words: &str) -> Result<(), Error> {
+        self.takes(words)?;
+        let live = self.reach(root, kernel, session)?;
+        live.ok_or_else(|| no_way_in(session, "be spoken to"))?.send(words)
     }
 
     /// Answers the request that a live session waits for.
     fn answer(
         &self,
-        _root: &Root,
-        _kernel: &KernelView,
+        root: &Root,
+        kernel: &KernelView,
         session: &Session,
-        _answer: &Answer,
+        answer: &Answer,
     ) -> Result<(), Error> {
-        Err(no_way_in(session, "be answered"))
+        let live = self.reach(root, kernel, session)?;
+        live.ok_or_else(|| no_way_in(session, "be answered"))?.answer(answer)
     }
 
     /// Whether this program can resume a stored session at all, judged by where its records are.
@@ -96,11 +111,32 @@ pub trait Control: Send + Sync {
     }
 }
 
+/// A live session, with a connection to the server that owns it. No action counts as done before the server has
+/// confirmed it.
+pub trait LiveSession {
+    /// Interrupts the turn with its tools; a session that is not working has nothing to interrupt.
+    fn interrupt(&mut self) -> Result<(), Error>;
+
+    fn send(&mut self, words: &str) -> Result<(), Error>;
+
+    /// Answers the first request that the session waits for.
+    fn answer(&mut self, answer: &Answer) -> Result<(), Error>;
+}
+
+/// A connection to a live session, `None` for a session without a server, or why the server gave none.
+pub type Reached<'s> = Result<Option<Box<dyn LiveSession + 's>>, Error>;
+
 /// The refusal for a session that cannot be reached from outside. The caller, which sees the whole session, says what
 /// works instead.
-pub(crate) fn no_way_in(session: &Session, what: &str) -> Error {
+fn no_way_in(session: &Session, what: &str) -> Error {
     let reason = format!("{} offers no way in: this session cannot {what} from outside", session.adapter);
     Error::refused(reason)
+}
+
+/// The processes that own this session, as the survey found them.
+pub(crate) fn owners<'k>(kernel: &'k KernelView, session: &Session) -> impl Iterator<Item = &'k Process> {
+    let owns = |process: &&Process| session.processes.iter().any(|entry| entry.pid == process.pid());
+    kernel.processes.iter().filter(owns)
 }
 
 /// Marks that belong to no single agent: the mark of a launch, and those that several agents set alike.

@@ -3,6 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::Card;
+
 /// How to open a session with the agent's own program, in the session's directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Opening {
@@ -13,10 +15,11 @@ pub struct Opening {
 
 impl Opening {
     /// `None` for an id that the program would take for something else: ids come from storage.
-    pub(crate) fn by_id(words: &[&str], id: &str, variable: &'static str, root: &Path) -> Option<Self> {
+    pub(crate) fn by_id(card: &Card, id: &str, root: &Path) -> Option<Self> {
+        let home = card.home.filter(|_| !card.opened_by.is_empty())?;
         let plain = !id.is_empty() && !id.starts_with('-') && !id.contains(char::is_control);
-        let argv = words.iter().map(|word| word.replace("ID", id)).collect();
-        plain.then(|| Self { argv, root_variable: Some((variable, root.to_owned())) })
+        let argv = card.opened_by.iter().map(|word| word.replace("ID", id)).collect();
+        plain.then(|| Self { argv, root_variable: Some(home.variable_for(root)) })
     }
 
     /// Opens the session by its file, which is found under every root.

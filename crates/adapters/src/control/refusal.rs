@@ -25,12 +25,14 @@ pub(crate) fn nothing_stored(agent: &str) -> Error {
     Error::refused(format!("{agent} has stored nothing of this session yet"))
 }
 
-/// Refuses a prompt that the agent would silently cut off: it reads this many bytes of its stdin and no more.
-pub(crate) fn fits_stdin(words: &str, agent: &str, limit: usize) -> Result<(), Error> {
-    if words.len() <= limit {
+/// Refuses a prompt that Gemini CLI and its descendant Qwen Code would silently cut off.
+pub(crate) fn fits_stdin(words: &str, agent: &str) -> Result<(), Error> {
+    /// How much the agent reads from stdin; it drops the rest and continues.
+    const LIMIT: usize = 8 << 20;
+    if words.len() <= LIMIT {
         return Ok(());
     }
-    let reason = format!("{agent} reads {limit} bytes of a prompt and no more: this has {}", words.len());
+    let reason = format!("{agent} reads {LIMIT} bytes of a prompt and no more: this has {}", words.len());
     Err(Error::refused(reason).hint("put the text into a file and name the file in a short prompt"))
 }
 

@@ -209,8 +209,8 @@ pub(crate) fn add_pending(claims: &mut [Claim], harvest: &Harvest) {
             _ => continue,
         };
         let pending = Pending::new(kind, turn.detail.clone(), turn.last);
-        let word = claim.live_report.get_or_insert_with(LiveReport::default);
-        word.pending = vec![pending];
-        word.since = turn.last;
+        let report = claim.live_report.get_or_insert_with(LiveReport::default);
+        report.pending = vec![pending];
+        report.since = turn.last;
     }
 }

@@ -26,6 +26,24 @@ pub struct Invocation<'h> {
     pub arguments: &'h [String],
 }
 
+/// An agent that Node runs: the name of its command, and its npm package with the entry files in it.
+pub(crate) struct NodeProgram {
+    pub(crate) name: &'static str,
+    pub(crate) package: &'static str,
+    pub(crate) entries: &'static [&'static str],
+}
+
+impl NodeProgram {
+    /// How this program was started; `None` for every other program.
+    pub(crate) fn run<'h>(&self, head: &'h ProcessHead) -> Option<Invocation<'h>> {
+        Invocation::of(head).filter(|run| run.is(self.name, self.package, self.entries))
+    }
+
+    pub(crate) fn is(&self, head: &ProcessHead) -> bool {
+        self.run(head).is_some()
+    }
+}
+
 impl<'h> Invocation<'h> {
     pub fn of(head: &'h ProcessHead) -> Option<Self> {
         let (first, rest) = head.argv.split_first()?;

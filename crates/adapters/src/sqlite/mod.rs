@@ -31,7 +31,7 @@ use agentctl_model::Stamp;
 use jiff::Timestamp;
 
 /// How long to wait for a writer's lock.
-const TIMEOUT: Duration = Duration::from_millis(250);
+const BUSY_TIMEOUT: Duration = Duration::from_millis(250);
 /// How often a database that changes during a read without locks is read again before it counts as busy.
 const ATTEMPTS: u32 = 4;
 
@@ -117,7 +117,7 @@ pub fn keep_copies_below(home: &Path) {
 pub fn read<T>(path: &Path, mut work: impl FnMut(&Database<'_>) -> rusqlite::Result<T>) -> Result<T, Error> {
     for attempt in 0..ATTEMPTS {
         if attempt > 0 {
-            std::thread::sleep(TIMEOUT / ATTEMPTS);
+            std::thread::sleep(BUSY_TIMEOUT / ATTEMPTS);
         }
         let before = Files::look(path)?;
         let way = before.way(path)?;
@@ -257,7 +257,7 @@ fn open(path: &Path, query: &str) -> rusqlite::Result<Connection> {
     let flags =
         OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(uri(path, query), flags)?;
-    connection.busy_timeout(TIMEOUT)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
     // The schema is not ours: it must not run anything, and sorting must not write files either.
     connection.execute_batch("PRAGMA trusted_schema=OFF; PRAGMA temp_store=MEMORY;")?;
     keep_plans(&connection)?;

@@ -10,8 +10,8 @@ pub(crate) fn words(tool: &str, what: &str) -> String {
 }
 
 /// The first of these arguments that the call has; otherwise all questions that it asks a person, one per line.
-pub(crate) fn argument(arguments: &Value, telling: &[&str]) -> Option<String> {
-    let told = telling.iter().find_map(|key| match arguments.get(key)? {
+pub(crate) fn argument(arguments: &Value, keys: &[&str]) -> Option<String> {
+    let argument = keys.iter().find_map(|key| match arguments.get(key)? {
         Value::String(text) => Some(text.clone()),
         Value::Array(argv) => {
             let words: Option<Vec<String>> = argv.iter().map(|word| Some(quoted(word.as_str()?))).collect();
@@ -19,7 +19,7 @@ pub(crate) fn argument(arguments: &Value, telling: &[&str]) -> Option<String> {
         }
         _ => None,
     });
-    told.or_else(|| {
+    argument.or_else(|| {
         let asked = arguments.get("questions")?.as_array()?;
         let questions: Vec<&str> = asked.iter().filter_map(|one| one.get("question")?.as_str()).collect();
         (!questions.is_empty()).then(|| questions.join("\n"))

@@ -3,17 +3,19 @@
 use std::collections::BTreeMap;
 
 use agentctl_model::{
-    Conversation, Error, FirstWords, IdSource, Intent, Permission, Process, Session, SpawnPlan, Stdin,
-    StopWay,
+    Conversation, Error, FirstWords, IdSource, Intent, Process, Session, SpawnPlan, Stdin, StopWay,
 };
 use serde_json::Value;
 
 use super::ClaudeCode;
 use super::processes::is_headless;
 use crate::control::known_id::known_id;
+use crate::control::permission::Modes;
+use crate::control::stdout::newest_first;
 use crate::control::{Control, flag_with, interrupt_without_a_terminal, with_prompt_on_stdin};
 
 const PROGRAM: &str = "claude";
+const MODES: Modes = Modes { plan: "plan", accept_edits: "acceptEdits", bypass: "bypassPermissions" };
 
 impl Control for ClaudeCode {
     fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Error> {
@@ -31,11 +33,8 @@ impl Control for ClaudeCode {
         if let Some(model) = &intent.model {
             option("--model", model);
         }
-        match intent.permission {
-            None | Some(Permission::Default) => {}
-            Some(Permission::Plan) => option("--permission-mode", "plan"),
-            Some(Permission::AcceptEdits) => option("--permission-mode", "acceptEdits"),
-            Some(Permission::Bypass) => option("--permission-mode", "bypassPermissions"),
+        if let Some(mode) = MODES.of(intent.permission) {
+            option("--permission-mode", mode);
         }
         if let Some(more) = &intent.system_prompt {
             option("--append-system-prompt", more);
@@ -49,8 +48,7 @@ impl Control for ClaudeCode {
 
     /// Whatever its subtype, the last `result` event describes the error.
     fn complaint(&self, said: FirstWords<'_>) -> Option<String> {
-        let results = said.stdout.lines().rev().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let result = results.into_iter().find(|event| event["type"] == "result")?;
+        let result = newest_first(said.stdout).find(|event| event["type"] == "result")?;
         let words = result["result"].as_str().filter(|_| result["is_error"] == true)?;
         Some(words.to_owned())
     }
@@ -71,19 +69,5 @@ impl Control for ClaudeCode {
         }
         // A headless run records an interrupt as an interruption.
         interrupt_without_a_terminal(is_headless(&process.head))
-    }
-
-    fn tool_marks(&self, id: &str, _pid: Option<u32>) -> Vec<(&'static str, String)> {
-        vec![("CLAUDE_CODE_SESSION_ID", id.to_owned())]
-    }
-
-    fn marks(&self) -> &'static [&'static str] {
-        &[
-            "CLAUDECODE",
-            "CLAUDE_CODE_SESSION_ID",
-            "CLAUDE_PID",
-            "CLAUDE_CODE_CHILD_SESSION",
-            "CLAUDE_CODE_ENTRYPOINT",
-        ]
     }
 }

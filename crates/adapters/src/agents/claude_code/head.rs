@@ -34,8 +34,8 @@ impl read::Head for Head {
         if record.forked_from.is_some() { Line::Copy } else { Line::Record }
     }
 
-    fn is_known(&self) -> bool {
-        self.first.is_known()
+    fn first(&mut self) -> &mut First {
+        &mut self.first
     }
 
     /// A list shows only the first characters of a prompt, so a prompt of several megabytes need not be read
@@ -50,8 +50,8 @@ impl read::Head for Head {
 }
 
 impl Head {
-    pub(super) fn new(sidechain: bool, text_limit: Option<usize>) -> Self {
-        Self { sidechain, first: First::new(text_limit), ..Self::default() }
+    pub(super) fn new(sidechain: bool) -> Self {
+        Self { sidechain, ..Self::default() }
     }
 
     /// Whether a prompt is still needed and this fragment is already longer than what a list shows of one.
@@ -122,7 +122,7 @@ mod tests {
     fn a_fork_begins_where_its_copies_end() {
         let copy = br#"{"type":"user","forkedFrom":{"sessionId":"s"},"timestamp":"2026-11-15T06:00:00Z","message":{"content":"first"}}"#;
         let own = br#"{"type":"user","timestamp":"2026-11-15T07:00:00Z","message":{"content":"second"}}"#;
-        let mut head = Head::new(false, None);
+        let mut head = Head::default();
         assert_eq!((head.line(copy), head.is_known()), (Line::Copy, false), "nothing of its own so far");
         assert_eq!(head.first.start(), "2026-11-15T06:00:00Z".parse().ok());
         assert_eq!((head.line(own), head.is_known()), (Line::Record, true));
@@ -147,14 +147,16 @@ mod tests {
             ),
         ] {
             for cut in 0..40 {
-                let mut head = Head::new(false, Some(200));
+                let mut head = Head::default();
+                head.first.text_limit = Some(200);
                 head.fragment(&line.as_bytes()[..line.len() - cut]);
                 let prompt = head.first.prompt.unwrap();
                 assert_eq!((prompt.chars().count(), head.first.started_at.is_some()), (200, true));
                 assert!(prompt.starts_with("word é \n é word"));
             }
         }
-        let mut late = Head::new(false, Some(200));
+        let mut late = Head::default();
+        late.first.text_limit = Some(200);
         let user = format!(r#"{{"type":"user","message":{{"role":"user","content":"{}"#, text.repeat(20));
         late.fragment(&user.as_bytes()[..4096]);
         assert!(!late.is_known(), "its time comes behind the text");
@@ -162,7 +164,7 @@ mod tests {
         late.line(line.as_bytes());
         assert!(late.is_known());
         assert_eq!(late.first.started_at, "2026-11-15T06:51:03Z".parse().ok());
-        let mut whole = Head::new(false, None);
+        let mut whole = Head::default();
         whole.fragment(b"{\"type\":\"queue-operation\"");
         assert!(!whole.is_known());
     }

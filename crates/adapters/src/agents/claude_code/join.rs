@@ -21,10 +21,10 @@ pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Proces
         claim.owner.headless &= !process.is_some_and(|process| stays_for_more(&process.head));
     }
     let registered = claims.len();
-    let may_carry = |process: &&Process| {
+    let may_own = |process: &&Process| {
         !spares.contains(&process.head.process) && !is_helper(&process.head) && ours(process)
     };
-    let rest: Vec<&Process> = unclaimed(kernel, &claims).into_iter().filter(may_carry).collect();
+    let rest: Vec<&Process> = unclaimed(kernel, &claims).into_iter().filter(may_own).collect();
 
     let (mut nameless, mut starting) = (Vec::new(), Vec::new());
     for process in rest {
@@ -45,11 +45,11 @@ pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Proces
         only_candidates(&nameless, mains, &claimed, kernel, |process| ends_with_its_turn(&process.head));
     claims.extend(paired);
 
-    let carried: HashSet<_> = claims.iter().map(|claim| claim.owner.process).collect();
+    let owning: HashSet<_> = claims.iter().map(|claim| claim.owner.process).collect();
     let strays: Vec<Stray> = nameless
         .iter()
         .chain(&starting)
-        .filter(|process| !carried.contains(&process.head.process))
+        .filter(|process| !owning.contains(&process.head.process))
         .map(|process| {
             let cwd = process.cwd.seen().map(|cwd| cwd.to_string_lossy().into_owned());
             Stray::of(&process.head, cwd)

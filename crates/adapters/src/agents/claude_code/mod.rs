@@ -18,7 +18,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use agentctl_model::{
-    Capability, Entry, Environ, Harvest, Joined, KernelView, OwnerIdentity, ProcessHead, Registration,
+    Capability, Entry, Harvest, Joined, KernelView, OwnerIdentity, ProcessHead, Registration,
 };
 
 use crate::transcript::folder::harvest_of;
@@ -26,13 +26,23 @@ use crate::transcript::gather::gather;
 use crate::transcript::jsonl::follow::{Follow, JsonlFollower};
 use crate::transcript::jsonl::open::read_small;
 use crate::transcript::jsonl::peek::read_last;
-use crate::{Adapter, Card, Control, Opening, Reach, ReadError, Root, Scope, Trace, WatchTarget};
+use crate::{Adapter, Card, Control, Reach, ReadError, Root, Scope, Trace, WatchTarget};
 use storage::TranscriptFile;
 
 pub struct ClaudeCode;
 
 static CARD: Card = Card::new("claude-code", "Claude Code")
     .programs(&["claude"])
+    .home("CLAUDE_CONFIG_DIR", ".claude")
+    .opened_by(&["claude", "--resume", "ID"])
+    .id_marks(&["CLAUDE_CODE_SESSION_ID"])
+    .marks(&[
+        "CLAUDECODE",
+        "CLAUDE_CODE_SESSION_ID",
+        "CLAUDE_PID",
+        "CLAUDE_CODE_CHILD_SESSION",
+        "CLAUDE_CODE_ENTRYPOINT",
+    ])
     .capabilities(&[Capability::Peek, Capability::Stop, Capability::Resume, Capability::Fork])
     .known_good("2.1.301 – 2.1.325")
     .trace(Trace::Note);
@@ -40,14 +50,6 @@ static CARD: Card = Card::new("claude-code", "Claude Code")
 impl Adapter for ClaudeCode {
     fn card(&self) -> &'static Card {
         &CARD
-    }
-
-    fn root(&self, environ: &Environ) -> Option<Root> {
-        Root::moved_by(environ, "CLAUDE_CONFIG_DIR", ".claude")
-    }
-
-    fn opening(&self, root: &Root, id: &str, _place: &Path) -> Option<Opening> {
-        Opening::by_id(&["claude", "--resume", "ID"], id, "CLAUDE_CONFIG_DIR", &root.path)
     }
 
     fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {

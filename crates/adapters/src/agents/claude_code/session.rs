@@ -18,13 +18,14 @@ use crate::transcript::jsonl::open::read_small;
 use crate::transcript::memory::Counted;
 use crate::transcript::read::{self, Format};
 
-struct Transcript<'s> {
+struct Transcript {
     /// The file belongs to a sub-agent, so its own records are the side chain.
     sidechain: bool,
-    scope: &'s Scope<'s>,
+    /// Totals are wanted, so the file is read to its beginning anyway.
+    usage: bool,
 }
 
-impl Format for Transcript<'_> {
+impl Format for Transcript {
     type Head = Head;
     type Tail = Tail;
     type Sum = UsageSum;
@@ -32,22 +33,22 @@ impl Format for Transcript<'_> {
     const AT_ONCE: usize = 28 << 10;
 
     fn head(&self) -> Head {
-        Head::new(self.sidechain, self.scope.text_limit)
+        Head::new(self.sidechain)
     }
 
     fn tail(&self, _: &Head) -> io::Result<Option<Tail>> {
-        Ok(Some(Tail::new(self.sidechain, self.scope.text_limit, self.scope.usage)))
+        Ok(Some(Tail::new(self.sidechain, self.usage)))
     }
 
-    fn sum(&self, _: &Head, _: &Tail, _: bool) -> Option<UsageSum> {
-        self.scope.usage.then(|| UsageSum::new(self.sidechain))
+    fn sum(&self, _: &Head) -> UsageSum {
+        UsageSum::new(self.sidechain)
     }
 }
 
 /// Reads one transcript. Returns `Ok(None)` if it was not written since `since` or is still empty; `Err`
 /// names what had to be left out.
 pub(super) fn read(file: &TranscriptFile, since: Option<Timestamp>, scope: &Scope<'_>) -> Gathered {
-    let transcript = Transcript { sidechain: file.parent.is_some(), scope };
+    let transcript = Transcript { sidechain: file.parent.is_some(), usage: scope.usage };
     let reading = read::read(&transcript, &file.path, since, scope)?.into_reading();
     Ok(reading.map(|reading| {
         reading

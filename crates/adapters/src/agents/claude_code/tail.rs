@@ -35,9 +35,9 @@ pub(super) struct Tail {
 
 impl Tail {
     /// `whole` means that the file is read to its beginning for other reasons.
-    pub(super) fn new(sidechain: bool, text_limit: Option<usize>, whole: bool) -> Self {
+    pub(super) fn new(sidechain: bool, whole: bool) -> Self {
         let title_reach = if whole { TITLE_REACH_WHOLE } else { TITLE_REACH };
-        Self { sidechain, title_reach, latest: Latest::new(text_limit), ..Self::default() }
+        Self { sidechain, title_reach, ..Self::default() }
     }
 
     fn essentials_known(&self) -> bool {
@@ -143,8 +143,8 @@ fn tool_call(record: &Record<'_>) -> Option<String> {
     let blocks = record.blocks();
     let tool = blocks.iter().rfind(|block| block.kind == "tool_use")?;
     let input: serde_json::Value = serde_json::from_str(tool.input?.get()).ok()?;
-    let telling = ["command", "file_path", "path", "pattern", "url", "description", "prompt"];
-    let what = call::argument(&input, &telling).unwrap_or_default();
+    let keys = ["command", "file_path", "path", "pattern", "url", "description", "prompt"];
+    let what = call::argument(&input, &keys).unwrap_or_default();
     Some(call::words(tool.name.as_deref().unwrap_or("tool"), &what))
 }
 
@@ -167,7 +167,7 @@ impl read::Tail for Tail {
         Line::is_record(Record::parse(line).inspect(|record| self.take(record)).is_some())
     }
 
-    fn enough(&self, distance: u64) -> bool {
+    fn enough(&mut self, distance: u64) -> bool {
         let words = self.latest.last_message.is_some() || distance > WORDS_REACH;
         let title = self.custom_title.is_some() || distance >= self.title_reach;
         self.essentials_known() && words && title
@@ -185,7 +185,7 @@ mod tests {
 
     /// Takes lines oldest first, in file order.
     fn read(lines: &[&str]) -> Tail {
-        let mut tail = Tail::new(false, None, true);
+        let mut tail = Tail::new(false, true);
         let bytes = lines.join("\n") + "\n";
         read_back(&mut tail, (bytes.as_bytes(), bytes.len() as u64)).unwrap();
         tail

@@ -8,12 +8,12 @@ use agentctl_model::{
 };
 use serde_json::Value;
 
+use super::Codex;
 use super::processes::{Role, role};
 use super::server::socket_of;
-use super::steer::Steered;
-use super::storage::{RolloutFile, is_uuid};
-use super::{Codex, locks};
-use crate::control::{Answer, Control, no_way_in, with_prompt_on_stdin};
+use super::server::steer::Steered;
+use super::storage::{RolloutFile, is_uuid, locks};
+use crate::control::{Control, Reached, owners, with_prompt_on_stdin};
 use crate::{Adapter, Root};
 
 const PROGRAM: &str = "codex";
@@ -27,7 +27,7 @@ const LONGEST_ARGUMENT: usize = 128 * 1024 - 1;
 
 impl Control for Codex {
     fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Error> {
-        fits(&intent.words)?;
+        self.takes(&intent.words)?;
         let (mut args, stored, id) = match &intent.conversation {
             Conversation::New => (vec!["exec"], None, IdSource::FirstWords),
             Conversation::Stored { id, .. } => {
@@ -99,43 +99,22 @@ impl Control for Codex {
         }
     }
 
-    fn tool_marks(&self, id: &str, _pid: Option<u32>) -> Vec<(&'static str, String)> {
-        vec![("CODEX_THREAD_ID", id.to_owned()), ("CODEX_SESSION_ID", id.to_owned())]
+    /// The owner counts only if it listens on a socket that others can reach.
+    fn reach<'s>(&self, root: &Root, kernel: &KernelView, session: &'s Session) -> Reached<'s> {
+        let is_server =
+            |process: &&Process| role(&process.head) == Role::Server && self.is_ours(root, kernel, process);
+        let server = owners(kernel, session).find(is_server);
+        let Some(socket) = server.and_then(|server| socket_of(&root.path, server)) else { return Ok(None) };
+        Ok(Some(Box::new(Steered::reach(&socket, &session.id)?)))
     }
 
-    fn marks(&self) -> &'static [&'static str] {
-        &[
-            "CODEX_THREAD_ID",
-            "CODEX_SESSION_ID",
-            "CODEX_TOOL_CALL_ID",
-            "CODEX_VERSION",
-            "CODEX_CI",
-            "CODEX_SANDBOX",
-            "CODEX_SANDBOX_NETWORK_DISABLED",
-            "CODEX_INTERNAL_ORIGINATOR_OVERRIDE",
-            "CODEX_APPLY_PATCH_PRESERVE_LINE_ENDINGS",
-            "CODEX_MANAGED_BY_NPM",
-            "CODEX_MANAGED_PACKAGE_ROOT",
-        ]
-    }
-
-    fn interrupt(&self, root: &Root, kernel: &KernelView, session: &Session) -> Result<(), Error> {
-        self.reach(root, kernel, session, "be interrupted")?.interrupt()
-    }
-
-    fn send(&self, root: &Root, kernel: &KernelView, session: &Session, words: &str) -> Result<(), Error> {
-        fits(words)?;
-        self.reach(root, kernel, session, "be spoken to")?.send(words)
-    }
-
-    fn answer(
-        &self,
-        root: &Root,
-        kernel: &KernelView,
-        session: &Session,
-        answer: &Answer,
-    ) -> Result<(), Error> {
-        self.reach(root, kernel, session, "be answered")?.answer(answer)
+    fn takes(&self, words: &str) -> Result<(), Error> {
+        let count = words.chars().count();
+        if count <= MOST_WORDS {
+            return Ok(());
+        }
+        let reason = format!("codex takes {MOST_WORDS} characters at once: this has {count}");
+        Err(Error::refused(reason).hint("put the text into a file and name the file in a short prompt"))
     }
 
     fn can_resume(&self, place: &Path) -> Result<(), Error> {
@@ -150,37 +129,6 @@ impl Control for Codex {
             _ => Ok(()),
         }
     }
-}
-
-impl Codex {
-    /// The server that owns the thread, if it listens on a socket that others can reach.
-    fn reach<'s>(
-        &self,
-        root: &Root,
-        kernel: &KernelView,
-        session: &'s Session,
-        what: &str,
-    ) -> Result<Steered<'s>, Error> {
-        let carries = |process: &&Process| {
-            role(&process.head) == Role::Server
-                && self.is_ours(root, kernel, process)
-                && session.processes.iter().any(|entry| entry.pid == process.pid())
-        };
-        let server = kernel.processes.iter().find(carries);
-        let socket = server.and_then(|server| socket_of(&root.path, server));
-        Steered::reach(&socket.ok_or_else(|| no_way_in(session, what))?, &session.id)
-    }
-}
-
-fn fits(words: &str) -> Result<(), Error> {
-    let count = words.chars().count();
-    if count > MOST_WORDS {
-        let reason = format!("codex takes {MOST_WORDS} characters at once: this has {count}");
-        return Err(
-            Error::refused(reason).hint("put the text into a file and name the file in a short prompt")
-        );
-    }
-    Ok(())
 }
 
 /// Parses the complete lines of a run's output as events.

@@ -15,7 +15,7 @@ use agentctl_model::{
 };
 
 use super::locks;
-use super::processes::{Role, is_ephemeral, is_told_to_resume, role};
+use super::processes::{Role, is_ephemeral, is_resuming, role};
 use super::storage::{id_in_name, made_at};
 use crate::join::{alive, by_registration, claim, unclaimed};
 
@@ -88,7 +88,7 @@ fn hold(claim: &Claim, process: &Process, is_coordinating: bool, is_stored: bool
     let files = process.open_files.seen();
     let has_open =
         files.is_some_and(|files| files.iter().any(|file| file.writable && is_rollout_of(file, &claim.id)));
-    if has_open || is_told_to_resume(&process.head, &claim.id) {
+    if has_open || is_resuming(&process.head, &claim.id) {
         return Hold::Carries;
     }
     let made_at = claim.found.as_ref().and_then(|note| note.stamp).and_then(|stamp| stamp.modified);

@@ -1,44 +1,49 @@
 //! Codex writes one rollout file per thread, and the owner of a thread holds a lock for as long as it owns
 //! it.
 
-mod ask;
-mod compressed;
 mod control;
-mod entries;
-mod feed;
-mod head;
 mod join;
-mod locks;
-mod names;
 mod processes;
-mod records;
+mod rollout;
 mod server;
-mod session;
-mod steer;
 mod storage;
-mod tail;
-mod tokens;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use agentctl_model::{
-    Capability, Coverage, Entry, Environ, Harvest, Joined, KernelView, OwnerIdentity, ProcessHead,
-};
+use agentctl_model::{Capability, Coverage, Entry, Harvest, Joined, KernelView, OwnerIdentity, ProcessHead};
 
 use crate::transcript::gather::gather;
 use crate::transcript::jsonl::follow::{Follow, JsonlFollower, ReadOnce};
 use crate::transcript::jsonl::open::open_regular;
 use crate::transcript::jsonl::peek::{last_entries, read_last};
 use crate::{
-    Adapter, Card, Control, Line, Looks, Opening, Progress, Reach, ReadError, Root, Scope, Trace, WatchTarget,
+    Adapter, Card, Control, Line, Looks, Progress, Reach, ReadError, Root, Scope, Trace, WatchTarget,
 };
-use storage::RolloutFile;
+use rollout::{compressed, entries, session};
+use server::{ask, feed};
+use storage::{RolloutFile, locks, names};
 
 pub struct Codex;
 
 static CARD: Card = Card::new("codex", "Codex")
     .programs(&["codex"])
+    .home("CODEX_HOME", ".codex")
+    .opened_by(&["codex", "resume", "ID"])
+    .id_marks(&["CODEX_THREAD_ID", "CODEX_SESSION_ID"])
+    .marks(&[
+        "CODEX_THREAD_ID",
+        "CODEX_SESSION_ID",
+        "CODEX_TOOL_CALL_ID",
+        "CODEX_VERSION",
+        "CODEX_CI",
+        "CODEX_SANDBOX",
+        "CODEX_SANDBOX_NETWORK_DISABLED",
+        "CODEX_INTERNAL_ORIGINATOR_OVERRIDE",
+        "CODEX_APPLY_PATCH_PRESERVE_LINE_ENDINGS",
+        "CODEX_MANAGED_BY_NPM",
+        "CODEX_MANAGED_PACKAGE_ROOT",
+    ])
     .capabilities(&Capability::ALL)
     .known_good("0.104.0 – 0.166.0")
     .looks(Looks { locks: true, open_files: true, ..Looks::NONE })
@@ -48,14 +53,6 @@ static CARD: Card = Card::new("codex", "Codex")
 impl Adapter for Codex {
     fn card(&self) -> &'static Card {
         &CARD
-    }
-
-    fn root(&self, environ: &Environ) -> Option<Root> {
-        Root::moved_by(environ, "CODEX_HOME", ".codex")
-    }
-
-    fn opening(&self, root: &Root, id: &str, _place: &Path) -> Option<Opening> {
-        Opening::by_id(&["codex", "resume", "ID"], id, "CODEX_HOME", &root.path)
     }
 
     fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {
@@ -80,7 +77,7 @@ impl Adapter for Codex {
             Reach::Live(kernel) => live_rollouts(&home, kernel, &mut harvest),
         };
         gather(&wanted, scope, &mut harvest, session::read);
-        names::give(&home, &mut harvest);
+        names::add_names(&home, &mut harvest);
         harvest
     }
 

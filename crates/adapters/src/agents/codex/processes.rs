@@ -126,7 +126,7 @@ pub(super) fn is_ephemeral(head: &ProcessHead) -> bool {
 }
 
 /// Whether the arguments name this thread as the one to resume. A fork names a thread that it only copies.
-pub(super) fn is_told_to_resume(head: &ProcessHead, id: &str) -> bool {
+pub(super) fn is_resuming(head: &ProcessHead, id: &str) -> bool {
     let mut words = head.argv.iter().skip_while(|word| *word != "resume");
     words.any(|word| word == id)
 }
@@ -205,12 +205,13 @@ mod tests {
 
     #[test]
     fn who_resumes_a_thread_names_it() {
-        let told = |argv: &[&str]| is_told_to_resume(&head("codex", argv), "id");
+        let resuming = |argv: &[&str]| is_resuming(&head("codex", argv), "id");
         assert!(
-            told(&["codex", "exec", "resume", "--json", "id", "go on"]) && told(&["codex", "resume", "id"])
+            resuming(&["codex", "exec", "resume", "--json", "id", "go on"])
+                && resuming(&["codex", "resume", "id"])
         );
-        assert!(!told(&["codex", "exec", "fork", "id", "go on"]) && !told(&["codex", "exec", "id"]));
-        assert!(!told(&["codex", "exec", "resume", "--last"]));
+        assert!(!resuming(&["codex", "exec", "fork", "id", "go on"]) && !resuming(&["codex", "exec", "id"]));
+        assert!(!resuming(&["codex", "exec", "resume", "--last"]));
     }
 
     #[test]

@@ -1,16 +1,19 @@
 //! How Copilot is started, resumed and stopped. Pure.
 
 use agentctl_model::{
-    CleanSignal, Conversation, Error, FirstWords, Intent, Permission, Process, Session, SpawnPlan, StopWay,
+    CleanSignal, Conversation, Error, FirstWords, Intent, Process, Session, SpawnPlan, StopWay,
 };
 
 use super::Copilot;
 use crate::control::known_id::known_id;
+use crate::control::permission::Modes;
 use crate::control::refusal::{no_fork, no_system_prompt};
 use crate::control::stdout::{newest_first, words_at};
 use crate::control::{Control, with_prompt_on_stdin};
 
 const NAME: &str = "Copilot";
+/// Allowing all tools would still deny commands that name a path outside of the directory.
+const MODES: Modes = Modes { plan: "--plan", accept_edits: "--allow-tool=write", bypass: "--allow-all" };
 
 impl Control for Copilot {
     /// Without `-p` the agent reads the prompt from a stdin that is not a terminal.
@@ -29,13 +32,7 @@ impl Control for Copilot {
             args.push(format!("--model={model}"));
         }
         // A run without a person denies everything that needs approval, also in plan mode.
-        match intent.permission {
-            None | Some(Permission::Default) => {}
-            Some(Permission::Plan) => args.push("--plan".to_owned()),
-            Some(Permission::AcceptEdits) => args.push("--allow-tool=write".to_owned()),
-            // Allowing all tools would still deny commands that name a path outside of the directory.
-            Some(Permission::Bypass) => args.push("--allow-all".to_owned()),
-        }
+        args.extend(MODES.of(intent.permission).map(str::to_owned));
         args.extend(intent.more.iter().cloned());
         Ok(with_prompt_on_stdin("copilot", args, intent, known_id(intent)))
     }
@@ -51,20 +48,6 @@ impl Control for Copilot {
     /// remain, as they do after a kill.
     fn stop_way(&self, _session: &Session, _process: &Process) -> StopWay {
         StopWay::Signal(CleanSignal::Terminate)
-    }
-
-    fn tool_marks(&self, id: &str, _pid: Option<u32>) -> Vec<(&'static str, String)> {
-        vec![("COPILOT_AGENT_SESSION_ID", id.to_owned())]
-    }
-
-    fn marks(&self) -> &'static [&'static str] {
-        &[
-            "COPILOT_AGENT_SESSION_ID",
-            "COPILOT_CLI",
-            "COPILOT_CLI_BINARY_VERSION",
-            "COPILOT_CLI_RESOLVED_DIST_DIR",
-            "COPILOT_LOADER_PID",
-        ]
     }
 }
 

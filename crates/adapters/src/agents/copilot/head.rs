@@ -24,16 +24,12 @@ impl read::Head for Head {
         Line::is_record(Record::parse(line).inspect(|record| self.take(record)).is_some())
     }
 
-    fn is_known(&self) -> bool {
-        self.first.is_known()
+    fn first(&mut self) -> &mut First {
+        &mut self.first
     }
 }
 
 impl Head {
-    pub(super) fn new(text_limit: Option<usize>) -> Self {
-        Self { first: First::new(text_limit), ..Self::default() }
-    }
-
     fn take(&mut self, record: &Record<'_>) {
         let data = &record.data;
         if record.kind == "session.start" && self.version.is_none() {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use agentctl_model::{Claim, Harvest, Joined, KernelView, OwnerIdentity, Process, Tie};
 
-use super::processes::{id_in_argv, is_copilot, is_headless, is_session};
+use super::processes::{COPILOT, id_in_argv, is_headless, is_session};
 use crate::join::node::{claim_wrappers, named_claim, named_stray, unwrapped};
 use crate::join::{add_pending, alive, by_registration};
 
@@ -21,7 +21,7 @@ pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Proces
     // By now a pid in a note may belong to an unrelated process, so only Copilot's own processes are
     // considered from here on.
     let copilots: Vec<&Process> =
-        kernel.processes.iter().filter(|process| is_copilot(&process.head)).collect();
+        kernel.processes.iter().filter(|process| COPILOT.is(&process.head)).collect();
     let (workers, wrappers) = unwrapped(&copilots);
     let rest = workers.into_iter().filter(|process| !exact.contains(&process.head.process));
     let mut strays = Vec::new();

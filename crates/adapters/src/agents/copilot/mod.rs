@@ -15,18 +15,29 @@ mod workspace;
 
 use std::path::Path;
 
-use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, ProcessHead};
+use agentctl_model::{Capability, Entry, Harvest, Joined, KernelView, ProcessHead};
 
 use crate::transcript::folder::harvest_of;
 use crate::transcript::gather::gather;
 use crate::transcript::jsonl::follow::{Follow, JsonlFollower};
 use crate::transcript::jsonl::peek::read_last;
-use crate::{Adapter, Card, Control, Looks, Opening, Reach, ReadError, Root, Scope, Trace};
+use crate::{Adapter, Card, Control, Looks, Reach, ReadError, Root, Scope, Trace};
 
 pub struct Copilot;
 
 static CARD: Card = Card::new("copilot", "GitHub Copilot CLI")
     .programs(&["copilot"])
+    .home("COPILOT_HOME", ".copilot")
+    // The value is optional, so it must be in the same argument as the flag.
+    .opened_by(&["copilot", "--resume=ID"])
+    .id_marks(&["COPILOT_AGENT_SESSION_ID"])
+    .marks(&[
+        "COPILOT_AGENT_SESSION_ID",
+        "COPILOT_CLI",
+        "COPILOT_CLI_BINARY_VERSION",
+        "COPILOT_CLI_RESOLVED_DIST_DIR",
+        "COPILOT_LOADER_PID",
+    ])
     .capabilities(&[Capability::Peek, Capability::Stop, Capability::Resume])
     .known_good("1.0.102")
     .looks(Looks { open_files: true, ..Looks::NONE })
@@ -35,15 +46,6 @@ static CARD: Card = Card::new("copilot", "GitHub Copilot CLI")
 impl Adapter for Copilot {
     fn card(&self) -> &'static Card {
         &CARD
-    }
-
-    fn root(&self, environ: &Environ) -> Option<Root> {
-        Root::moved_by(environ, "COPILOT_HOME", ".copilot")
-    }
-
-    fn opening(&self, root: &Root, id: &str, _place: &Path) -> Option<Opening> {
-        // The value is optional, so it must be in the same argument as the flag.
-        Opening::by_id(&["copilot", "--resume=ID"], id, "COPILOT_HOME", &root.path)
     }
 
     fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {
@@ -64,7 +66,7 @@ impl Adapter for Copilot {
     }
 
     fn recognises(&self, head: &ProcessHead) -> bool {
-        processes::is_copilot(head)
+        processes::COPILOT.is(head)
     }
 
     fn join(&self, root: &Root, harvest: &Harvest, kernel: &KernelView) -> Joined {

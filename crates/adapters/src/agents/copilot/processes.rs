@@ -2,37 +2,30 @@
 
 use agentctl_model::ProcessHead;
 
-use crate::join::node::Invocation;
+use crate::join::node::NodeProgram;
 
-const PACKAGE: &str = "@github/copilot";
-const ENTRIES: [&str; 2] = ["npm-loader.js", "index.js"];
-
-fn run(head: &ProcessHead) -> Option<Invocation<'_>> {
-    Invocation::of(head).filter(|run| run.is("copilot", PACKAGE, &ENTRIES))
-}
-
-/// Whether this is the wrapper script in Node or the native program that it starts.
-pub(super) fn is_copilot(head: &ProcessHead) -> bool {
-    run(head).is_some()
-}
+/// The wrapper script in Node, and the native program that it starts.
+pub(super) const COPILOT: NodeProgram =
+    NodeProgram { name: "copilot", package: "@github/copilot", entries: &["npm-loader.js", "index.js"] };
 
 /// Whether this is a session. A session has only options: a word in first position is a management command
 /// (or this is another program of the same name).
 pub(super) fn is_session(head: &ProcessHead) -> bool {
-    run(head).is_some_and(|run| {
+    COPILOT.run(head).is_some_and(|run| {
         run.first_word().is_none() && !run.has(&["--help", "-h", "--version", "-v", "--acp", "--server"])
     })
 }
 
 /// The session id in the argv. A prefix, a name or a picker identifies no session.
 pub(super) fn id_in_argv(head: &ProcessHead) -> Option<&str> {
-    let run = run(head)?;
+    let run = COPILOT.run(head)?;
     run.option(&["--session-id"]).or_else(|| run.option(&["--resume", "-r"])).filter(|id| is_folder_name(id))
 }
 
 /// Whether the process was started with a prompt, as an argument or on stdin, and exits with the turn.
 pub(super) fn is_headless(head: &ProcessHead) -> bool {
-    run(head)
+    COPILOT
+        .run(head)
         .is_some_and(|run| run.has(&["-p", "--prompt"]) || run.option(&["--output-format"]) == Some("json"))
 }
 
@@ -59,10 +52,10 @@ mod tests {
             &[native],
             &["copilot", "--resume", "a"],
         ] {
-            assert!(is_copilot(&head(argv)) && is_session(&head(argv)), "{argv:?}");
+            assert!(COPILOT.is(&head(argv)) && is_session(&head(argv)), "{argv:?}");
         }
         for argv in [&["vim", "copilot"][..], &["node", "/x/copilot-helper.js"], &["grep", "-r", "copilot"]] {
-            assert!(!is_copilot(&head(argv)), "{argv:?}");
+            assert!(!COPILOT.is(&head(argv)), "{argv:?}");
         }
         // Another vendor's program of that name, and commands that only manage.
         for argv in [&["copilot", "svc", "deploy"][..], &[native, "mcp", "list"], &[native, "--acp"]] {

@@ -144,15 +144,15 @@ impl<'a> Record<'a> {
     /// The tool that was started, such as `bash: make test`.
     pub(super) fn tool_in_words(&self) -> Option<String> {
         let name = self.data.tool_name.as_deref()?;
-        Some(call::words(name, &telling_argument(self.data.arguments).unwrap_or_default()))
+        Some(call::words(name, &main_argument(self.data.arguments).unwrap_or_default()))
     }
 }
 
 /// The argument that describes a call best.
-pub(super) fn telling_argument(arguments: Option<&RawValue>) -> Option<String> {
+pub(super) fn main_argument(arguments: Option<&RawValue>) -> Option<String> {
     let arguments: serde_json::Value = serde_json::from_str(arguments?.get()).ok()?;
-    let telling = ["command", "question", "path", "pattern", "url", "query", "description", "prompt"];
-    call::argument(&arguments, &telling)
+    let keys = ["command", "question", "path", "pattern", "url", "query", "description", "prompt"];
+    call::argument(&arguments, &keys)
 }
 
 /// The tool with which the agent asks a person.

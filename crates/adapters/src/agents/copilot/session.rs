@@ -1,7 +1,5 @@
 //! Reads one session folder as one session, with the notes in it about its owners.
 
-use std::io;
-
 use agentctl_model::text::{clean_cut, one_line};
 use agentctl_model::{Facts, Found, OwnerIdentity, Parent, Registration, Relation, Turn, TurnState};
 use jiff::Timestamp;
@@ -20,7 +18,6 @@ use crate::transcript::read::{self, Format, Read};
 
 struct Events<'s> {
     session: &'s str,
-    scope: &'s Scope<'s>,
 }
 
 impl<'s> Format for Events<'s> {
@@ -30,16 +27,8 @@ impl<'s> Format for Events<'s> {
 
     const EMPTY_IS_SESSION: bool = true;
 
-    fn head(&self) -> Head {
-        Head::new(self.scope.text_limit)
-    }
-
-    fn tail(&self, _: &Head) -> io::Result<Option<Tail>> {
-        Ok(Some(Tail::new(self.scope.text_limit)))
-    }
-
-    fn sum(&self, _: &Head, _: &Tail, _: bool) -> Option<UsageSum<'s>> {
-        self.scope.usage.then(|| UsageSum::new(self.session))
+    fn sum(&self, _: &Head) -> UsageSum<'s> {
+        UsageSum::new(self.session)
     }
 }
 
@@ -48,7 +37,7 @@ pub(super) fn read(folder: &SessionFolder, since: Option<Timestamp>, scope: &Sco
     let mut registrations = notes(folder);
     // A session that may have an owner is read however old it is.
     let since = since.filter(|_| registrations.is_empty());
-    let (path, events) = (folder.events(), Events { session: &folder.id, scope });
+    let (path, events) = (folder.events(), Events { session: &folder.id });
     let session = match read::read(&events, &path, since, scope)? {
         Read::Session(reading) => reading.into_session(folder.id.clone(), &path, |head, tail, counted| {
             let mut facts = facts(head, tail, counted);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use agentctl_model::{Harvest, KernelView, Process};
 
-use super::processes::{id_in_argv, is_copilot, is_folder_name};
+use super::processes::{COPILOT, id_in_argv, is_folder_name};
 use crate::transcript::folder::list;
 
 /// The folder of one session.
@@ -44,7 +44,7 @@ pub(super) fn live(
     let real = agentctl_files::real_path(state).unwrap_or_else(|_| state.to_owned());
     let mut ids = BTreeSet::new();
     let mut unseen = Vec::new();
-    for process in kernel.processes.iter().filter(|process| is_copilot(&process.head)) {
+    for process in kernel.processes.iter().filter(|process| COPILOT.is(&process.head)) {
         match process.open_files.seen() {
             Some(files) => ids.extend(files.iter().filter_map(|file| session_of(&file.path, &real))),
             None => unseen.push(process.pid()),

@@ -7,7 +7,7 @@ use agentctl_model::{Turn, TurnState};
 use jiff::Timestamp;
 
 use super::records::{ASKS_A_PERSON, Record, is_certainly_bulk, is_known};
-use crate::transcript::read::{self, Directory, Latest, Line, WORDS_REACH, keep};
+use crate::transcript::read::{self, Directory, Latest, Line, keep};
 
 /// Reads events newest first until nothing more is needed.
 #[derive(Default)]
@@ -33,15 +33,8 @@ pub(super) struct Tail {
 }
 
 impl Tail {
-    pub(super) fn new(text_limit: Option<usize>) -> Self {
-        Self { latest: Latest::new(text_limit), ..Self::default() }
-    }
-
     fn take(&mut self, record: &Record<'_>) {
-        self.latest.updated_at = self.latest.updated_at.max(record.at());
-        if !is_known(&record.kind) {
-            self.latest.drifted(&record.kind);
-        }
+        self.latest.recorded(record.at(), &record.kind, is_known(&record.kind));
         self.take_surroundings(record);
         if !record.is_main() {
             return;
@@ -158,10 +151,6 @@ impl read::Tail for Tail {
             return Line::Record;
         }
         Line::is_record(Record::parse(line).inspect(|record| self.take(record)).is_some())
-    }
-
-    fn enough(&self, distance: u64) -> bool {
-        self.latest.turn.is_some() && (self.latest.is_spoken() || distance > WORDS_REACH)
     }
 
     fn latest(&mut self) -> &mut Latest {

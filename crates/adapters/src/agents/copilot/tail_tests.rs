@@ -9,7 +9,7 @@ fn event(kind: &str, second: u8, data: &str) -> String {
 
 fn tail(events: &[String]) -> Tail {
     let bytes = events.join("\n") + "\n";
-    let mut tail = Tail::new(None);
+    let mut tail = Tail::default();
     read_back(&mut tail, (bytes.as_bytes(), bytes.len() as u64)).unwrap();
     tail
 }

@@ -1,14 +1,12 @@
 //! Token totals: each of this session's own model calls counts once. Pure.
 
-use std::collections::HashMap;
-
 use agentctl_model::Tokens;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::transcript::jsonl::text::Text;
 use crate::transcript::memory::Counted;
-use crate::transcript::read::{Sum, plus};
+use crate::transcript::read::{Calls, Sum};
 
 /// Every accounting record contains this text; other lines need not even be split.
 const MARK: &str = "session.usage_record";
@@ -54,12 +52,12 @@ struct Accounting<'a> {
 /// Sums the accounting records. Calls of sub-agents and calls copied from another session are not counted.
 pub(super) struct UsageSum<'s> {
     session: &'s str,
-    by_call: HashMap<Box<str>, Tokens>,
+    calls: Calls,
 }
 
 impl<'s> UsageSum<'s> {
     pub(super) fn new(session: &'s str) -> Self {
-        Self { session, by_call: HashMap::new() }
+        Self { session, calls: Calls::default() }
     }
 }
 
@@ -84,7 +82,6 @@ impl Sum for UsageSum<'_> {
             return;
         }
         let name = accounting.and_then(|accounting| accounting.usage_id.as_deref()).or(record.id.as_deref());
-        let name = name.map_or_else(|| format!("nameless {}", self.by_call.len()), str::to_owned);
         // The input figure includes what was read from and written to a cache.
         let cached = usage.cache_read_tokens.saturating_add(usage.cache_write_tokens);
         let tokens = Tokens {
@@ -93,11 +90,11 @@ impl Sum for UsageSum<'_> {
             cache_read: Some(usage.cache_read_tokens),
             cache_write: Some(usage.cache_write_tokens),
         };
-        self.by_call.insert(name.into(), tokens);
+        self.calls.add(name, tokens);
     }
 
     fn counted(self, _: bool) -> Counted {
-        Counted { tokens: self.by_call.into_values().reduce(plus), ..Counted::default() }
+        Counted { tokens: self.calls.total(), ..Counted::default() }
     }
 }
 

@@ -3,18 +3,18 @@
 use std::path::Path;
 
 use agentctl_model::{
-    CleanSignal, Conversation, Error, FirstWords, Intent, Permission, Process, Session, SpawnPlan, StopWay,
+    CleanSignal, Conversation, Error, FirstWords, Intent, Process, Session, SpawnPlan, StopWay,
 };
 
 use super::{Gemini, no_file};
 use crate::control::known_id::known_id;
+use crate::control::permission::Modes;
 use crate::control::refusal::{fits_stdin, no_fork, no_system_prompt, nothing_stored};
 use crate::control::stdout::{newest_first, words_at};
 use crate::control::{Control, flag_with, with_prompt_on_stdin};
 
 const NAME: &str = "Gemini CLI";
-/// How much the agent reads from stdin; it drops the rest and continues.
-const STDIN_LIMIT: usize = 8 << 20;
+const MODES: Modes = Modes { plan: "plan", accept_edits: "auto_edit", bypass: "yolo" };
 
 impl Control for Gemini {
     /// Without `-p` the agent reads the prompt from a stdin that is not a terminal. In a folder that it does
@@ -23,7 +23,7 @@ impl Control for Gemini {
         if intent.system_prompt.is_some() {
             return Err(no_system_prompt(NAME, "the GEMINI.md"));
         }
-        fits_stdin(&intent.words, NAME, STDIN_LIMIT)?;
+        fits_stdin(&intent.words, NAME)?;
         let mut args: Vec<String> = ["-o", "stream-json"].map(str::to_owned).into();
         let mut option = |flag: &str, value: &str| args.extend(flag_with(flag, value));
         match &intent.conversation {
@@ -32,11 +32,8 @@ impl Control for Gemini {
             Conversation::ForkOf { .. } => return Err(no_fork(NAME)),
         }
         // A run without a person does not offer the model any tools that need approval.
-        match intent.permission {
-            None | Some(Permission::Default) => {}
-            Some(Permission::Plan) => option("--approval-mode", "plan"),
-            Some(Permission::AcceptEdits) => option("--approval-mode", "auto_edit"),
-            Some(Permission::Bypass) => option("--approval-mode", "yolo"),
+        if let Some(mode) = MODES.of(intent.permission) {
+            option("--approval-mode", mode);
         }
         if let Some(model) = &intent.model {
             args.push(format!("--model={model}"));
@@ -58,11 +55,6 @@ impl Control for Gemini {
     /// on an interrupt.
     fn stop_way(&self, _session: &Session, _process: &Process) -> StopWay {
         StopWay::Signal(CleanSignal::Terminate)
-    }
-
-    /// The environment of its tools shows that they run in Gemini CLI, but not in which session.
-    fn marks(&self) -> &'static [&'static str] {
-        &["GEMINI_CLI"]
     }
 
     fn can_resume(&self, place: &Path) -> Result<(), Error> {

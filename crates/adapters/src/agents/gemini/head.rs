@@ -29,16 +29,16 @@ impl read::Head for Head {
         Line::Record
     }
 
-    fn is_known(&self) -> bool {
+    fn first(&mut self) -> &mut First {
+        &mut self.first
+    }
+
+    fn is_known(&mut self) -> bool {
         self.first.prompt.is_some() && self.session_id.is_some()
     }
 }
 
 impl Head {
-    pub(super) fn new(text_limit: Option<usize>) -> Self {
-        Self { first: First::new(text_limit), ..Self::default() }
-    }
-
     fn take_header(&mut self, header: &Header<'_>) {
         if self.session_id.is_none() {
             let id = |id: Option<&str>| id.filter(|id| !id.is_empty()).map(str::to_owned);

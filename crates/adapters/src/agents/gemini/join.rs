@@ -9,14 +9,14 @@ use agentctl_model::{
     Claim, Facts, Found, Harvest, Joined, KernelView, Process, ProcessRole, Tie, Turn, TurnState,
 };
 
-use super::processes::{id_in_argv, is_headless, is_server, may_carry};
+use super::processes::{id_in_argv, is_headless, is_server, may_own};
 use crate::join::node::{Invocation, claim_wrappers, named_claim, named_stray, unwrapped};
 use crate::join::{alive, only_candidates, subagent_of, subagents};
 
 /// Uses the argv first, then the contract's rule of the only candidate.
 pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Process) -> bool) -> Joined {
-    let may_own = |process: &&Process| may_carry(&process.head) && ours(process);
-    let geminis: Vec<&Process> = kernel.processes.iter().filter(may_own).collect();
+    let is_candidate = |process: &&Process| may_own(&process.head) && ours(process);
+    let geminis: Vec<&Process> = kernel.processes.iter().filter(is_candidate).collect();
     let (workers, wrappers) = unwrapped(&geminis);
     let (mut claims, mut nameless) = (Vec::new(), Vec::new());
     for process in workers {
@@ -38,10 +38,10 @@ pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Proces
     let is_main = |found: &&Found| subagent_of(found).is_none() && !found.facts.meta.contains_key("kind");
     let mains = harvest.found.iter().filter(is_main);
     let paired = only_candidates(&nameless, mains, &claimed, kernel, |process| is_headless(&process.head));
-    let carried: HashSet<_> = paired.iter().map(|claim| claim.owner.process).collect();
+    let owning: HashSet<_> = paired.iter().map(|claim| claim.owner.process).collect();
     claims.extend(paired);
     // A server without a session serves nobody at the moment, so it is not a stray run.
-    let alone = nameless.iter().filter(|process| !carried.contains(&process.head.process));
+    let alone = nameless.iter().filter(|process| !owning.contains(&process.head.process));
     let strays: Vec<_> =
         alone.filter(|process| !is_server(&process.head)).map(|process| named_stray(process)).collect();
 

@@ -17,14 +17,14 @@ use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Process, ProcessHead};
+use agentctl_model::{Capability, Entry, Harvest, Joined, KernelView, Process, ProcessHead};
 
 use crate::transcript::folder::harvest_of;
 use crate::transcript::gather::{add_drift, read_all};
 use crate::transcript::jsonl::follow::{Follow, JsonlFollower, ReadOnce};
 use crate::transcript::jsonl::open::{open_regular, read_small};
 use crate::transcript::jsonl::{LINE_LIMIT, scan_back};
-use crate::{Adapter, Card, Control, Opening, Reach, ReadError, Root, Scope};
+use crate::{Adapter, Card, Control, Reach, ReadError, Root, Scope};
 use entries::LastEntries;
 use projects::Projects;
 use records::Record;
@@ -34,22 +34,16 @@ pub struct Gemini;
 
 static CARD: Card = Card::new("gemini", "Gemini CLI")
     .programs(&["gemini"])
+    .home_inside("GEMINI_CLI_HOME", "", ".gemini")
+    .opened_by(&["gemini", "--resume", "ID"])
+    // The environment of its tools shows that they run in Gemini CLI, but not in which session.
+    .marks(&["GEMINI_CLI"])
     .capabilities(&[Capability::Peek, Capability::Stop, Capability::Resume])
     .known_good("0.61.0");
 
 impl Adapter for Gemini {
     fn card(&self) -> &'static Card {
         &CARD
-    }
-
-    fn root(&self, environ: &Environ) -> Option<Root> {
-        let home = environ.path("GEMINI_CLI_HOME").or_else(|| environ.path("HOME"))?;
-        Some(Root::at(home.join(".gemini")))
-    }
-
-    fn opening(&self, root: &Root, id: &str, _place: &Path) -> Option<Opening> {
-        let home = root.path.parent().unwrap_or(&root.path);
-        Opening::by_id(&["gemini", "--resume", "ID"], id, "GEMINI_CLI_HOME", home)
     }
 
     fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {
@@ -67,7 +61,7 @@ impl Adapter for Gemini {
     }
 
     fn recognises(&self, head: &ProcessHead) -> bool {
-        processes::is_gemini(head)
+        processes::GEMINI.is(head)
     }
 
     fn join(&self, root: &Root, harvest: &Harvest, kernel: &KernelView) -> Joined {
@@ -86,8 +80,8 @@ impl Adapter for Gemini {
     fn follow(&self, place: &Path, _id: &str, backlog: usize) -> Result<Box<dyn Follow>, ReadError> {
         if is_document(place) || place == no_file() {
             // The agent continues in another file, so this one is complete.
-            let told = last_entries(place, backlog).unwrap_or_default();
-            return Ok(Box::new(ReadOnce(told)));
+            let entries = last_entries(place, backlog).unwrap_or_default();
+            return Ok(Box::new(ReadOnce(entries)));
         }
         Ok(Box::new(JsonlFollower::start(place, entries::of_line, backlog)?))
     }

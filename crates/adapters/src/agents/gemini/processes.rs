@@ -4,39 +4,31 @@
 use agentctl_model::ProcessHead;
 use agentctl_model::text::clean;
 
-use crate::join::node::Invocation;
+use crate::join::node::NodeProgram;
 
-const PACKAGE: &str = "@google/gemini-cli";
-const ENTRIES: [&str; 2] = ["gemini.js", "index.js"];
+pub(super) const GEMINI: NodeProgram =
+    NodeProgram { name: "gemini", package: "@google/gemini-cli", entries: &["gemini.js", "index.js"] };
 /// Management commands; a prompt may stand in the same position.
 const COMMANDS: [&str; 8] = ["mcp", "extensions", "extension", "skills", "skill", "hooks", "hook", "gemma"];
 
-fn run(head: &ProcessHead) -> Option<Invocation<'_>> {
-    Invocation::of(head).filter(|run| run.is("gemini", PACKAGE, &ENTRIES))
-}
-
-pub(super) fn is_gemini(head: &ProcessHead) -> bool {
-    run(head).is_some()
-}
-
 /// Whether the process can own a session: it is neither a management command nor one that only prints.
-pub(super) fn may_carry(head: &ProcessHead) -> bool {
+pub(super) fn may_own(head: &ProcessHead) -> bool {
     const PRINTS: [&str; 8] =
         ["-h", "--help", "-v", "--version", "-l", "--list-extensions", "--list-sessions", "--delete-session"];
-    run(head).is_some_and(|run| {
+    GEMINI.run(head).is_some_and(|run| {
         !run.first_word().is_some_and(|word| COMMANDS.contains(&word)) && !run.has(&PRINTS)
     })
 }
 
 /// Whether the process works for another program, which may open several sessions in it.
 pub(super) fn is_server(head: &ProcessHead) -> bool {
-    run(head).is_some_and(|run| run.has(&["--acp", "--experimental-acp"]))
+    GEMINI.run(head).is_some_and(|run| run.has(&["--acp", "--experimental-acp"]))
 }
 
 /// The session id in the argv. The agent accepts any word as the id of a new session; `latest` and numbers
 /// are not ids to resume.
 pub(super) fn id_in_argv(head: &ProcessHead) -> Option<&str> {
-    let run = run(head).filter(|_| !is_server(head))?;
+    let run = GEMINI.run(head).filter(|_| !is_server(head))?;
     let resumed = || {
         let named = run.option(&["-r", "--resume"])?;
         (named != "latest" && named.bytes().any(|byte| !byte.is_ascii_digit())).then_some(named)
@@ -52,7 +44,7 @@ pub(super) fn is_id(id: &str) -> bool {
 
 /// Whether the process was started with a prompt and exits with the turn.
 pub(super) fn is_headless(head: &ProcessHead) -> bool {
-    run(head).is_some_and(|run| {
+    GEMINI.run(head).is_some_and(|run| {
         run.has(&["-p", "--prompt", "-o", "--output-format"])
             && !run.has(&["-i", "--prompt-interactive", "--acp", "--experimental-acp"])
     })
@@ -72,13 +64,13 @@ mod tests {
     #[test]
     fn arguments_say_what_kind_of_run_it_is() {
         for argv in [&["-p", "x"][..], &["--prompt=x"], &["-o", "stream-json", "--session-id", ID]] {
-            assert!(is_headless(&head(argv)) && may_carry(&head(argv)), "{argv:?}");
+            assert!(is_headless(&head(argv)) && may_own(&head(argv)), "{argv:?}");
         }
         for argv in [&[][..], &["do it"], &["-i", "x"], &["-r", ID], &["--acp"]] {
-            assert!(!is_headless(&head(argv)) && may_carry(&head(argv)), "{argv:?}");
+            assert!(!is_headless(&head(argv)) && may_own(&head(argv)), "{argv:?}");
         }
         for argv in [&["mcp", "list"][..], &["--list-sessions"], &["--delete-session", "1"]] {
-            assert!(!may_carry(&head(argv)), "{argv:?}");
+            assert!(!may_own(&head(argv)), "{argv:?}");
         }
     }
 

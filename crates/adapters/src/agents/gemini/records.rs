@@ -271,8 +271,8 @@ impl ToolCall<'_> {
         let name = self.name.as_deref().unwrap_or("tool");
         let args: serde_json::Value =
             self.args.and_then(|args| serde_json::from_str(args.get()).ok()).unwrap_or_default();
-        let telling = ["command", "file_path", "path", "pattern", "url", "query", "description", "prompt"];
-        let what = telling.iter().find_map(|key| args.get(key)?.as_str()).map(one_line);
+        let keys = ["command", "file_path", "path", "pattern", "url", "query", "description", "prompt"];
+        let what = keys.iter().find_map(|key| args.get(key)?.as_str()).map(one_line);
         clean_cut(&what.map_or_else(|| name.to_owned(), |what| format!("{name}: {what}")), Some(160))
     }
 }

@@ -19,26 +19,17 @@ use crate::transcript::jsonl::LINE_LIMIT;
 use crate::transcript::jsonl::open::{Opened, open_regular, read_opened};
 use crate::transcript::read::{self, BothEnds, Format, Reading, add_up};
 
-pub(super) struct Chat<'s> {
+pub(super) struct Chat {
     is_document: bool,
-    scope: &'s Scope<'s>,
 }
 
-impl Format for Chat<'_> {
+impl Format for Chat {
     type Head = Head;
     type Tail = Tail;
     type Sum = UsageSum;
 
-    fn head(&self) -> Head {
-        Head::new(self.scope.text_limit)
-    }
-
-    fn tail(&self, _: &Head) -> io::Result<Option<Tail>> {
-        Ok(Some(Tail::new(self.scope.text_limit)))
-    }
-
-    fn sum(&self, _: &Head, _: &Tail, _: bool) -> Option<UsageSum> {
-        self.scope.usage.then(UsageSum::default)
+    fn sum(&self, _: &Head) -> UsageSum {
+        UsageSum::default()
     }
 
     fn unpacked(&self, opened: &Opened) -> io::Result<Option<BothEnds>> {
@@ -58,24 +49,24 @@ fn document(opened: &Opened) -> io::Result<BothEnds> {
 }
 
 /// A session that was read from one file or several.
-pub(super) struct ReadFile<'s> {
+pub(super) struct ReadFile {
     pub(super) place: PathBuf,
     pub(super) project: PathBuf,
     id: String,
     parent: Option<String>,
-    reading: Reading<Chat<'s>>,
+    reading: Reading<Chat>,
     /// Other files of the same session.
     others: Vec<PathBuf>,
 }
 
 /// Reads one file. Returns `Ok(None)` if it was not written since `since`, no longer exists, or contains no
 /// conversation. The agent deletes files itself, so a missing file is not a failed read.
-pub(super) fn read<'s>(
+pub(super) fn read(
     file: &TranscriptFile,
     since: Option<Timestamp>,
-    scope: &'s Scope<'s>,
-) -> Result<Option<ReadFile<'s>>, String> {
-    let chat = Chat { is_document: is_document(&file.path), scope };
+    scope: &Scope<'_>,
+) -> Result<Option<ReadFile>, String> {
+    let chat = Chat { is_document: is_document(&file.path) };
     let Some(mut reading) = read::read(&chat, &file.path, since, scope)?.into_reading() else {
         return Ok(None);
     };
@@ -97,9 +88,9 @@ pub(super) fn read<'s>(
 
 /// Joins the files of one session: the file with the newest turn determines the facts, and the others add
 /// older ones.
-pub(super) fn joined(files: Vec<ReadFile<'_>>) -> Vec<ReadFile<'_>> {
+pub(super) fn joined(files: Vec<ReadFile>) -> Vec<ReadFile> {
     let mut by_id: HashMap<String, usize> = HashMap::with_capacity(files.len());
-    let mut sessions: Vec<ReadFile<'_>> = Vec::with_capacity(files.len());
+    let mut sessions: Vec<ReadFile> = Vec::with_capacity(files.len());
     for file in files {
         match by_id.get(&file.id) {
             None => {
@@ -120,11 +111,11 @@ pub(super) fn joined(files: Vec<ReadFile<'_>>) -> Vec<ReadFile<'_>> {
     sessions
 }
 
-fn newest(file: &ReadFile<'_>) -> Option<Timestamp> {
+fn newest(file: &ReadFile) -> Option<Timestamp> {
     file.reading.tail.latest.turn.as_ref().and_then(|turn| turn.last)
 }
 
-impl ReadFile<'_> {
+impl ReadFile {
     fn add(&mut self, other: Self) {
         self.others.push(other.place);
         self.others.extend(other.others);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use agentctl_model::{Harvest, KernelView, Process};
 use jiff::Timestamp;
 
-use super::processes::{id_in_argv, is_gemini, may_carry};
+use super::processes::{GEMINI, id_in_argv, may_own};
 use super::projects::Projects;
 use crate::Reach;
 use crate::transcript::folder::{list, written_since};
@@ -92,7 +92,7 @@ pub(super) fn live(
 ) -> Vec<TranscriptFile> {
     let mut by_cwd: BTreeMap<String, (Vec<String>, Vec<Option<Timestamp>>)> = BTreeMap::new();
     for process in
-        kernel.processes.iter().filter(|process| is_gemini(&process.head) && may_carry(&process.head))
+        kernel.processes.iter().filter(|process| GEMINI.is(&process.head) && may_own(&process.head))
     {
         let Some(cwd) = process.cwd.seen().filter(|_| ours(process)) else { continue };
         let (ids, starts) = by_cwd.entry(cwd.to_string_lossy().into_owned()).or_default();

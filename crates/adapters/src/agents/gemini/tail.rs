@@ -7,7 +7,7 @@ use agentctl_model::{Turn, TurnState};
 use jiff::Timestamp;
 
 use super::records::{KNOWN_TYPES, Message, Record, Said, Set};
-use crate::transcript::read::{self, Latest, Line, WORDS_REACH};
+use crate::transcript::read::{self, Latest, Line};
 
 /// The detail of a prompt that was taken back; the file does not record a more precise reason.
 const ROLLED_BACK: &str = "the agent took the prompt back: an error, or it was cancelled";
@@ -40,10 +40,6 @@ struct Last {
 }
 
 impl Tail {
-    pub(super) fn new(text_limit: Option<usize>) -> Self {
-        Self { latest: Latest::new(text_limit), ..Self::default() }
-    }
-
     /// Reads a whole document, oldest message first.
     fn take_document(&mut self, messages: &[Message<'_>]) {
         for message in messages.iter().rev() {
@@ -114,7 +110,8 @@ impl Tail {
             return;
         }
         if self.conversation.is_none() && self.latest.last_message.is_none() {
-            let mut rewritten = Self::new(self.latest.text_limit);
+            let mut rewritten = Self::default();
+            rewritten.latest.text_limit = self.latest.text_limit;
             rewritten.take_document(messages);
             self.conversation = rewritten.has_content.then(|| Box::new(rewritten));
         }
@@ -213,10 +210,6 @@ fn title(slot: &mut Option<String>, value: Option<&str>) {
 impl read::Tail for Tail {
     fn line(&mut self, line: &[u8], _: u64) -> Line {
         Line::is_record(Record::parse(line).inspect(|record| self.take(record)).is_some())
-    }
-
-    fn enough(&self, distance: u64) -> bool {
-        self.latest.turn.is_some() && (self.latest.is_spoken() || distance > WORDS_REACH)
     }
 
     fn latest(&mut self) -> &mut Latest {

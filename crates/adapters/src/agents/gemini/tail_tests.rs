@@ -43,7 +43,7 @@ fn done(second: u8) -> String {
 
 fn tail(lines: &[String]) -> Tail {
     let bytes = lines.join("\n") + "\n";
-    let mut tail = Tail::new(None);
+    let mut tail = Tail::default();
     read_back(&mut tail, (bytes.as_bytes(), bytes.len() as u64)).unwrap();
     tail.finish();
     tail

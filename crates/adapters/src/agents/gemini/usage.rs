@@ -3,21 +3,17 @@
 //! The replayed conversation would lose some usage, because resuming a session rewrites it without its
 //! tokens.
 
-use std::collections::HashMap;
-
 use agentctl_model::Tokens;
 use serde::Deserialize;
 
 use super::records::{Record, Usage};
 use crate::transcript::jsonl::text::Text;
 use crate::transcript::memory::Counted;
-use crate::transcript::read::Sum;
+use crate::transcript::read::{Calls, Sum};
 
 /// The usage of replies by their id.
 #[derive(Default)]
-pub(super) struct UsageSum {
-    by_reply: HashMap<String, Usage>,
-}
+pub(super) struct UsageSum(Calls);
 
 impl Sum for UsageSum {
     fn marks(&self) -> &'static [&'static str] {
@@ -35,16 +31,16 @@ impl Sum for UsageSum {
             tokens: Option<Usage>,
         }
         // A message that is written again has the same figures.
-        if beginning_id(line).is_some_and(|id| self.by_reply.contains_key(id)) {
+        if beginning_id(line).is_some_and(|id| self.0.has(id)) {
             return;
         }
         match serde_json::from_slice::<Reply<'_>>(line) {
-            Ok(reply) => self.add(reply.id, &reply.kind, reply.tokens),
+            Ok(reply) => self.add(&reply.id, &reply.kind, reply.tokens),
             // An older document is one header that contains everything.
             Err(_) => {
                 if let Some(Record::Header(header)) = Record::parse(line) {
                     for message in header.messages {
-                        self.add(message.id, &message.kind, message.tokens);
+                        self.add(&message.id, &message.kind, message.tokens);
                     }
                 }
             }
@@ -57,26 +53,21 @@ impl Sum for UsageSum {
 }
 
 impl UsageSum {
-    fn add(&mut self, id: Text<'_>, kind: &str, usage: Option<Usage>) {
+    fn add(&mut self, id: &str, kind: &str, usage: Option<Usage>) {
         if let (Some(usage), "gemini") = (usage, kind) {
-            self.by_reply.insert(id.into_owned(), usage);
+            // The input figure includes what was read from a cache; there is none for what was written to one.
+            let tokens = Tokens {
+                input: Some(usage.input.saturating_sub(usage.cached)),
+                output: Some(usage.output),
+                cache_read: Some(usage.cached),
+                cache_write: None,
+            };
+            self.0.add(Some(id), tokens);
         }
     }
 
-    /// Returns `None` when no usage was ever recorded. The agent has no figure for what was written to a
-    /// cache.
-    pub(super) fn total(&self) -> Option<Tokens> {
-        if self.by_reply.is_empty() {
-            return None;
-        }
-        let mut sum = Tokens { input: Some(0), output: Some(0), cache_read: Some(0), cache_write: None };
-        let add = |slot: &mut Option<u64>, more: u64| *slot = slot.map(|total| total.saturating_add(more));
-        for usage in self.by_reply.values() {
-            add(&mut sum.input, usage.input.saturating_sub(usage.cached));
-            add(&mut sum.output, usage.output);
-            add(&mut sum.cache_read, usage.cached);
-        }
-        Some(sum)
+    pub(super) fn total(self) -> Option<Tokens> {
+        self.0.total()
     }
 }
 

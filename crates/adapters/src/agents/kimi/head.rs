@@ -12,12 +12,6 @@ pub(super) struct Head {
     pub(super) cwd: Option<String>,
 }
 
-impl Head {
-    pub(super) fn new(text_limit: Option<usize>) -> Self {
-        Self { first: First::new(text_limit), ..Self::default() }
-    }
-}
-
 impl read::Head for Head {
     fn line(&mut self, line: &[u8]) -> Line {
         if is_certainly_bulk(line) {
@@ -30,7 +24,11 @@ impl read::Head for Head {
         Line::Record
     }
 
-    fn is_known(&self) -> bool {
+    fn first(&mut self) -> &mut First {
+        &mut self.first
+    }
+
+    fn is_known(&mut self) -> bool {
         self.first.prompt.is_some()
     }
 }

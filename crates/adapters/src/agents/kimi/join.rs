@@ -8,14 +8,14 @@ use std::collections::HashSet;
 
 use agentctl_model::{Harvest, Joined, KernelView, Process, Stray, Tie};
 
-use super::processes::{is_kimi, owners};
+use super::processes::{is_kimi, possible_owners};
 use crate::control::LAUNCH_MARK;
 use crate::join::{add_pending, alive, claim, only_candidates};
 
 pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Process) -> bool) -> Joined {
     let mut joined = Joined { blind: unseen(kernel), ..Joined::default() };
     let mut nameless = Vec::new();
-    for process in owners(kernel, ours) {
+    for process in possible_owners(kernel, ours) {
         match kernel.launched_for(process) {
             Some(id) => {
                 let how = alive(process, kernel, "agentctl started it for this session");
@@ -29,8 +29,8 @@ pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Proces
     // there before the id is known.
     let is_a_run = |process: &Process| process.variable(LAUNCH_MARK).is_some();
     let paired = only_candidates(&nameless, harvest.found.iter(), &claimed, kernel, is_a_run);
-    let carried: HashSet<_> = paired.iter().map(|claim| claim.owner.process).collect();
-    let alone = nameless.iter().filter(|process| !carried.contains(&process.head.process));
+    let owning: HashSet<_> = paired.iter().map(|claim| claim.owner.process).collect();
+    let alone = nameless.iter().filter(|process| !owning.contains(&process.head.process));
     joined.strays = alone.map(|process| stray(process)).collect();
     joined.unsettled = !joined.strays.is_empty();
     joined.claims.extend(paired);

@@ -15,33 +15,27 @@ mod usage;
 
 use std::path::Path;
 
-use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, ProcessHead};
+use agentctl_model::{Capability, Entry, Harvest, Joined, KernelView, ProcessHead};
 
 use crate::transcript::folder::harvest_of;
 use crate::transcript::gather::gather;
 use crate::transcript::jsonl::follow::{Follow, JsonlFollower};
 use crate::transcript::jsonl::peek::read_last;
-use crate::{Adapter, Card, Control, Opening, Reach, ReadError, Root, Scope, WatchTarget};
+use crate::{Adapter, Card, Control, Reach, ReadError, Root, Scope, WatchTarget};
 
 pub struct Kimi;
 
 static CARD: Card = Card::new("kimi", "Kimi Code")
     .programs(&["kimi"])
+    .home("KIMI_CODE_HOME", ".kimi-code")
+    // The value is optional, so it must be in the same argument as the flag.
+    .opened_by(&["kimi", "--session=ID"])
     .capabilities(&[Capability::Peek, Capability::Stop, Capability::Resume])
     .known_good("2.1.0");
 
 impl Adapter for Kimi {
     fn card(&self) -> &'static Card {
         &CARD
-    }
-
-    fn root(&self, environ: &Environ) -> Option<Root> {
-        Root::moved_by(environ, "KIMI_CODE_HOME", ".kimi-code")
-    }
-
-    fn opening(&self, root: &Root, id: &str, _place: &Path) -> Option<Opening> {
-        // The value is optional, so it must be in the same argument as the flag.
-        Opening::by_id(&["kimi", "--session=ID"], id, "KIMI_CODE_HOME", &root.path)
     }
 
     fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {

@@ -5,11 +5,11 @@
 
 use agentctl_model::{KernelView, Process, ProcessHead};
 
-use crate::join::node::Invocation;
+use crate::join::node::{Invocation, NodeProgram};
 
 const TITLE: &str = "kimi-code";
-const PACKAGE: &str = "@moonshot-ai/kimi-code";
-const ENTRIES: [&str; 1] = ["main.mjs"];
+const KIMI: NodeProgram =
+    NodeProgram { name: "kimi", package: "@moonshot-ai/kimi-code", entries: &["main.mjs"] };
 
 /// Recognises the agent by its title, or by its script as long as the arguments are still there.
 pub(super) fn is_kimi(head: &ProcessHead) -> bool {
@@ -17,7 +17,7 @@ pub(super) fn is_kimi(head: &ProcessHead) -> bool {
     // A title may be padded with blanks, or with NULs, which the kernel's list of arguments no longer
     // contains.
     let titled = head.argv.len() == 1 && run.program.trim_end() == TITLE;
-    titled || run.is("kimi", PACKAGE, &ENTRIES)
+    titled || KIMI.is(head)
 }
 
 /// Whether the arguments, where they are still there, show that this is not a session: a management command,
@@ -28,7 +28,10 @@ fn is_a_command(head: &ProcessHead) -> bool {
 }
 
 /// The processes that may own a session of this source.
-pub(super) fn owners(kernel: &KernelView, ours: impl Fn(&Process) -> bool) -> impl Iterator<Item = &Process> {
+pub(super) fn possible_owners(
+    kernel: &KernelView,
+    ours: impl Fn(&Process) -> bool,
+) -> impl Iterator<Item = &Process> {
     kernel
         .processes
         .iter()

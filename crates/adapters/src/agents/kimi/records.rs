@@ -210,7 +210,7 @@ impl<'a> Record<'a> {
 impl LoopEvent<'_> {
     /// The tool that was called.
     pub(super) fn call_in_words(&self) -> Option<String> {
-        Some(call::words(self.name.as_deref()?, &telling_argument(self.args).unwrap_or_default()))
+        Some(call::words(self.name.as_deref()?, &main_argument(self.args).unwrap_or_default()))
     }
 }
 
@@ -231,10 +231,10 @@ fn words_of(parts: &[Part<'_>]) -> Option<String> {
 }
 
 /// The argument that describes a call best.
-fn telling_argument(arguments: Option<&RawValue>) -> Option<String> {
+fn main_argument(arguments: Option<&RawValue>) -> Option<String> {
     let arguments: serde_json::Value = serde_json::from_str(arguments?.get()).ok()?;
-    let telling = ["command", "path", "pattern", "url", "query", "description", "prompt"];
-    call::argument(&arguments, &telling)
+    let keys = ["command", "path", "pattern", "url", "query", "description", "prompt"];
+    call::argument(&arguments, &keys)
 }
 
 /// Whether the record type belongs to a family that this adapter knows; others are counted as drift.

@@ -19,25 +19,17 @@ use crate::transcript::read::{self, Format, Read};
 /// The limit for a state, which names the sub-agents; hundreds of them fit.
 const STATE_LIMIT: u64 = 4 << 20;
 
-struct Records<'s>(&'s Scope<'s>);
+struct Records;
 
-impl Format for Records<'_> {
+impl Format for Records {
     type Head = Head;
     type Tail = Tail;
     type Sum = UsageSum;
 
     const EMPTY_IS_SESSION: bool = true;
 
-    fn head(&self) -> Head {
-        Head::new(self.0.text_limit)
-    }
-
-    fn tail(&self, _: &Head) -> io::Result<Option<Tail>> {
-        Ok(Some(Tail::new(self.0.text_limit)))
-    }
-
-    fn sum(&self, _: &Head, _: &Tail, _: bool) -> Option<UsageSum> {
-        self.0.usage.then(UsageSum::default)
+    fn sum(&self, _: &Head) -> UsageSum {
+        UsageSum::default()
     }
 }
 
@@ -45,7 +37,7 @@ impl Format for Records<'_> {
 /// independently of the other.
 pub(super) fn read(folder: &SessionFolder, since: Option<Timestamp>, scope: &Scope<'_>) -> Gathered {
     let wire = folder.wire();
-    let (mut session, has_records) = match read::read(&Records(scope), &wire, since, scope)? {
+    let (mut session, has_records) = match read::read(&Records, &wire, since, scope)? {
         Read::Passed => return Ok(None),
         // The session was created, but has no messages yet.
         Read::Gone => (ReadSession { found: Some(empty(folder)), ..ReadSession::default() }, false),

@@ -53,8 +53,8 @@ impl<'a> State<'a> {
         let title = one_line(self.title.as_deref()?);
         let cut = title.trim_end_matches(['…', '.']).trim_end();
         let repeats = || prompt.is_some_and(|prompt| one_line(prompt).starts_with(cut));
-        let telling = !title.is_empty() && (self.is_custom_title == Some(true) || !repeats());
-        telling.then(|| clean_cut(&title, Some(200)))
+        let is_name = !title.is_empty() && (self.is_custom_title == Some(true) || !repeats());
+        is_name.then(|| clean_cut(&title, Some(200)))
     }
 }
 

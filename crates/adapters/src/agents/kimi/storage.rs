@@ -12,7 +12,7 @@ use agentctl_model::{Harvest, KernelView, Process};
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use super::processes::owners;
+use super::processes::possible_owners;
 use crate::Reach;
 use crate::transcript::folder::{Listed, list, written_since};
 use crate::transcript::jsonl::open::read_small;
@@ -80,7 +80,7 @@ pub(super) fn live(
 ) -> Vec<SessionFolder> {
     let mut earliest: BTreeMap<String, Option<Timestamp>> = BTreeMap::new();
     let mut launched: BTreeSet<&str> = BTreeSet::new();
-    for process in owners(kernel, ours) {
+    for process in possible_owners(kernel, ours) {
         launched.extend(kernel.launched_for(process));
         if let Some(cwd) = process.cwd.seen() {
             // An unknown start counts as the earliest, and `None` sorts first.

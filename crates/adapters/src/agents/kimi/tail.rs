@@ -23,15 +23,8 @@ pub(super) struct Tail {
 }
 
 impl Tail {
-    pub(super) fn new(text_limit: Option<usize>) -> Self {
-        Self { latest: Latest::new(text_limit), ..Self::default() }
-    }
-
     fn take(&mut self, record: &Record<'_>) {
-        self.latest.updated_at = self.latest.updated_at.max(record.at());
-        if !is_known(&record.kind) {
-            self.latest.drifted(&record.kind);
-        }
+        self.latest.recorded(record.at(), &record.kind, is_known(&record.kind));
         if !record.is_main() {
             return;
         }
@@ -127,7 +120,7 @@ impl read::Tail for Tail {
         Line::is_record(Record::parse(line).inspect(|record| self.take(record)).is_some())
     }
 
-    fn enough(&self, distance: u64) -> bool {
+    fn enough(&mut self, distance: u64) -> bool {
         let spoken = self.latest.is_spoken() && self.latest.began_known;
         self.latest.turn.is_some() && (spoken || distance > WORDS_REACH)
     }

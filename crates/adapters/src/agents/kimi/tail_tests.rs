@@ -12,7 +12,7 @@ fn looped(kind: &str, second: i64, more: &str) -> String {
 
 fn tail(lines: &[String]) -> Tail {
     let text: String = lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect();
-    let mut tail = Tail::new(None);
+    let mut tail = Tail::default();
     read_back(&mut tail, (text.as_bytes(), text.len() as u64)).unwrap();
     tail
 }

@@ -5,10 +5,10 @@ use std::path::Path;
 use agentctl_model::{Entry, Error, Permission, Session};
 
 use super::OpenClaw;
-use super::address::Address;
-use super::error::GatewayError;
-use super::follow::{Follower, read_last};
-use super::gateway_client::{Decision, GatewayClient, Launch};
+use super::client::error::GatewayError;
+use super::client::gateway_client::{Decision, GatewayClient, Launch};
+use super::conversation::follow::{Follower, read_last};
+use super::settings::address::Address;
 use crate::gateway::{Addressee, Begun, Request, TurnRequest};
 use crate::{Answer, Follow, Keys, ReadError, Root};
 

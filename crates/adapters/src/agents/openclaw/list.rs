@@ -5,11 +5,11 @@ use std::collections::HashSet;
 
 use serde_json::json;
 
-use super::connection::{Connection, READ, TIMEOUT};
-use super::error::GatewayError;
-use super::gateway_client::GatewayClient;
-use super::paging::{self, Paged, record_progress};
-use super::rows::{Agents, Job, Row};
+use super::client::connection::{Connection, READ, REQUEST_TIMEOUT};
+use super::client::error::GatewayError;
+use super::client::gateway_client::GatewayClient;
+use super::client::paging::{self, Paged, record_progress};
+use super::client::rows::{Agents, Job, Row};
 use super::session::Snapshot;
 use crate::{Progress, Reach};
 
@@ -32,7 +32,7 @@ pub(super) fn read(
     progress: &Progress,
 ) -> Result<(Connection, Listing), GatewayError> {
     // A late gateway is given up on after the caller's timeout; a thread that was left behind ends soon after.
-    let timeout = progress.timeout().map_or(TIMEOUT, |timeout| TIMEOUT.min(timeout * 2));
+    let timeout = progress.timeout().map_or(REQUEST_TIMEOUT, |timeout| REQUEST_TIMEOUT.min(timeout * 2));
     let mut connection = gateway.clone().with_timeout(timeout).connect(&[READ])?;
     record_progress(progress)?;
     let mut listing = Listing::default();
@@ -52,7 +52,7 @@ pub(super) fn read(
         // This uses its own connection: its fate says nothing about the list, so it may cost neither the list nor the
         // time of the callers who wait for it. Without it no working session is reported as waiting, and a warning
         // tells everybody.
-        let time = progress.timeout().map_or(TIMEOUT, |timeout| timeout * 3 / 4);
+        let time = progress.timeout().map_or(REQUEST_TIMEOUT, |timeout| timeout * 3 / 4);
         match gateway.approvals_within(time) {
             Ok(approvals) => listing.snapshot.approvals = Some(approvals),
             Err(error) => {

@@ -2,39 +2,26 @@
 //! report over WebSocket is the only source, and only while it can be reached.
 
 mod acts;
-mod address;
-mod bounded_list;
-mod config;
-mod connection;
-mod device;
-mod dotenv;
-mod error;
-mod fold;
-mod follow;
-mod gateway_client;
-mod history;
-mod json5;
+mod client;
+mod conversation;
 mod list;
 mod natives;
-mod paging;
-mod places;
-mod rows;
 mod session;
+mod settings;
 mod survey;
-mod target;
-mod watch;
-mod weight;
 
 use std::path::Path;
 
 use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, ProcessHead};
 
 use crate::{Adapter, Card, Follow, Line, ReadError, Root, Scope, WatchTarget};
+use conversation::follow;
+use settings::discovery;
 
-pub use error::{Details, GatewayError, Refusal};
-pub use gateway_client::{Decision, GatewayClient, Launch, Launched, Sent, Stopped};
-pub use rows::{Approval, ApprovalRequest};
-pub use watch::Watch;
+pub use client::error::{Details, GatewayError, Refusal};
+pub use client::gateway_client::{Decision, GatewayClient, Launch, Launched, Sent, Stopped};
+pub use client::rows::{Approval, ApprovalRequest};
+pub use client::watch::Watch;
 
 pub struct OpenClaw;
 
@@ -56,11 +43,11 @@ impl Adapter for OpenClaw {
     }
 
     fn root(&self, environ: &Environ) -> Option<Root> {
-        places::root(environ)
+        discovery::root(environ)
     }
 
     fn configured_root(&self, path: &Path, environ: &Environ) -> Root {
-        places::configured_root(path, environ)
+        discovery::configured_root(path, environ)
     }
 
     fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {

@@ -12,7 +12,7 @@ use ring::digest::{SHA256, digest};
 use rusqlite::{Connection, OptionalExtension};
 use serde::Deserialize;
 
-use super::rows::Row;
+use super::client::rows::Row;
 use crate::sqlite::{self, Error};
 
 /// A session of another agent on this machine.

@@ -12,8 +12,8 @@ use agentctl_model::{
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
+use super::client::rows::{Agent, Approval, Job, Row};
 use super::natives::Native;
-use super::rows::{Agent, Approval, Job, Row};
 use crate::transcript::call;
 
 const NAME: usize = 200;
@@ -123,7 +123,7 @@ impl Snapshot {
 }
 
 /// When the current run began; the stored time of an older run does not count.
-fn began(row: &Row) -> Option<super::rows::Millis> {
+fn began(row: &Row) -> Option<super::client::rows::Millis> {
     row.started_at.filter(|started| row.ended_at.is_none_or(|ended| ended < *started))
 }
 

@@ -4,13 +4,14 @@ use agentctl_model::text::clean_cut;
 use agentctl_model::{Coverage, Found, Harvest};
 use serde_json::json;
 
-use super::connection::Connection;
-use super::error::GatewayError;
-use super::fold::{Fold, Summary};
-use super::gateway_client::GatewayClient;
-use super::paging::record_progress;
-use super::rows::{History, Row};
-use super::{list, natives, places};
+use super::client::connection::Connection;
+use super::client::error::GatewayError;
+use super::client::gateway_client::GatewayClient;
+use super::client::paging::record_progress;
+use super::client::rows::{History, Row};
+use super::conversation::fold::{Fold, Summary};
+use super::settings::discovery;
+use super::{list, natives};
 use crate::{Progress, Reach, Root, Scope};
 
 /// The most that `chat.history` returns at once.
@@ -30,7 +31,7 @@ pub(super) fn survey(root: &Root, scope: &Scope<'_>) -> Harvest {
                 clean_cut(&text, Some(200))
             ));
         }
-        return places::error(&root.path).map_or_else(|| Harvest::nothing(Coverage::NotInstalled), failed);
+        return discovery::error(&root.path).map_or_else(|| Harvest::nothing(Coverage::NotInstalled), failed);
     };
     ask(&gateway, root, scope).unwrap_or_else(|error| failed(error.to_string()))
 }

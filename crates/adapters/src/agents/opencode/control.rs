@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use agentctl_model::text::clean;
 use agentctl_model::{
     CleanSignal, Conversation, Error, FirstWords, IdSource, Intent, KernelView, Permission, Process, Session,
-    SpawnPlan, Stdin, StopWay,
+    SpawnPlan, StopWay,
 };
 use serde_json::{Map, Value};
 
 use super::OpenCode;
 use super::processes::{Kind, OPENCODE};
-use super::steer::Steered;
+use super::server::steer::Steered;
 use crate::Root;
-use crate::control::{Answer, Control, no_way_in};
+use crate::control::{Control, Reached, owners, with_prompt_on_stdin};
 
 const PROGRAM: &str = "opencode";
 
@@ -81,14 +81,7 @@ impl Control for OpenCode {
             }
         }
         args.extend(intent.more.iter().cloned());
-        Ok(SpawnPlan {
-            program: PROGRAM.to_owned(),
-            args,
-            env,
-            cwd: intent.cwd.clone(),
-            stdin: Stdin::Words,
-            id,
-        })
+        Ok(SpawnPlan { env, ..with_prompt_on_stdin(PROGRAM, args, intent, id) })
     }
 
     /// The log names the session when it is created, the events only with the model's first output. Sub-agents come
@@ -128,47 +121,16 @@ impl Control for OpenCode {
         pid.map(|pid| ("OPENCODE_PID", pid.to_string())).into_iter().collect()
     }
 
-    fn marks(&self) -> &'static [&'static str] {
-        &["OPENCODE", "OPENCODE_PID"]
-    }
-
-    fn interrupt(&self, root: &Root, kernel: &KernelView, session: &Session) -> Result<(), Error> {
-        self.reach(root, kernel, session, "be interrupted")?.interrupt()
-    }
-
-    fn send(&self, root: &Root, kernel: &KernelView, session: &Session, words: &str) -> Result<(), Error> {
-        self.reach(root, kernel, session, "be spoken to")?.send(words)
-    }
-
-    fn answer(
-        &self,
-        root: &Root,
-        kernel: &KernelView,
-        session: &Session,
-        answer: &Answer,
-    ) -> Result<(), Error> {
-        self.reach(root, kernel, session, "be answered")?.answer(answer)
-    }
-}
-
-impl OpenCode {
-    /// The process that owns the session, if it listens. Another server would accept the request and do nothing.
-    fn reach(
-        &self,
-        root: &Root,
-        kernel: &KernelView,
-        session: &Session,
-        what: &str,
-    ) -> Result<Steered, Error> {
-        let carries = |process: &&Process| {
-            self.is_ours(process, root) && session.processes.iter().any(|entry| entry.pid == process.pid())
-        };
-        let addresses =
-            kernel.processes.iter().filter(carries).filter_map(|process| process.listening.seen());
-        let addresses: Vec<_> = addresses.flatten().copied().collect();
-        match (&session.cwd, addresses.as_slice()) {
-            (Some(directory), [_, ..]) => Steered::reach(&addresses, directory, &session.id),
-            _ => Err(no_way_in(session, what)),
+    /// Only the owner counts, if it listens: another server would accept the request and do nothing.
+    fn reach<'s>(&self, root: &Root, kernel: &KernelView, session: &'s Session) -> Reached<'s> {
+        let owners = owners(kernel, session).filter(|process| self.is_ours(process, root));
+        let addresses: Vec<_> =
+            owners.filter_map(|owner| owner.listening.seen()).flatten().copied().collect();
+        match &session.cwd {
+            Some(directory) if !addresses.is_empty() => {
+                Ok(Some(Box::new(Steered::reach(&addresses, directory, &session.id)?)))
+            }
+            _ => Ok(None),
         }
     }
 }

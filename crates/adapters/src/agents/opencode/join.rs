@@ -12,8 +12,8 @@ use agentctl_model::{
 };
 use jiff::Timestamp;
 
+use super::conversation::session::{LEFT_OPEN, TOUCHED};
 use super::processes::{Kind, Program, id_in_argv};
-use super::session::{LEFT_OPEN, TOUCHED};
 use crate::join::{alive, claim, only_candidates};
 
 pub(crate) fn join(
@@ -210,22 +210,22 @@ fn notice_steps_left_open(harvest: &Harvest, claims: &mut [Claim]) {
 fn add_wrappers(wrappers: &[&Process], ours: &[&Process], kernel: &KernelView, claims: &mut Vec<Claim>) {
     for wrapper in wrappers {
         let child = ours.iter().find(|process| process.head.parent == wrapper.pid());
-        let carried: Vec<Claim> = claims
+        let owning: Vec<Claim> = claims
             .iter()
             .filter(|claim| child.is_some_and(|child| claim.owner.process == child.head.process))
             .cloned()
             .collect();
-        claims.extend(carried.into_iter().map(|carried| Claim {
+        claims.extend(owning.into_iter().map(|owning| Claim {
             owner: Owner {
                 process: wrapper.head.process,
                 started_at: wrapper.head.started_at,
-                headless: carried.owner.headless,
+                headless: owning.owner.headless,
                 how: alive(wrapper, kernel, "started the process that carries the session"),
             },
             role: ProcessRole::Wrapper,
             command: wrapper.head.program().to_owned(),
             live_report: None,
-            ..carried
+            ..owning
         }));
     }
 }

@@ -1,21 +1,11 @@
 //! OpenCode: one SQLite database per user since 1.2, a tree of JSON files before.
 
-mod ask;
 mod control;
-mod database;
-mod entries;
-mod feed;
-mod follow;
-mod http;
+pub(crate) mod conversation;
 pub(crate) mod join;
 pub(crate) mod processes;
-mod records;
-pub(crate) mod session;
-mod steer;
-mod survey;
-pub(crate) mod tree;
-mod turn;
-pub(crate) mod wanted;
+mod server;
+pub(crate) mod storage;
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -23,17 +13,21 @@ use std::path::{Path, PathBuf};
 
 use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Process, ProcessHead, Stamp};
 
-use crate::{
-    Adapter, Card, Control, Follow, Line, Looks, Opening, ReadError, Root, Scope, Trace, WatchTarget,
-};
+use crate::{Adapter, Card, Control, Follow, Line, Looks, ReadError, Root, Scope, Trace, WatchTarget};
+use conversation::follow;
 use processes::OPENCODE;
+use server::{ask, feed};
+use storage::{database, survey};
 
-pub(crate) use records::is_default_title;
+pub(crate) use conversation::records::is_default_title;
 
 pub struct OpenCode;
 
 static CARD: Card = Card::new("opencode", "OpenCode")
     .programs(&["opencode"])
+    .home_inside("XDG_DATA_HOME", ".local/share", "opencode")
+    .opened_by(&["opencode", "--session", "ID"])
+    .marks(&["OPENCODE", "OPENCODE_PID"])
     .capabilities(&Capability::ALL)
     .known_good("1.1.65, 1.2.11, 1.18.33")
     .looks(Looks { open_files: true, listening: true, ..Looks::NONE })
@@ -46,20 +40,12 @@ impl Adapter for OpenCode {
     }
 
     fn root(&self, environ: &Environ) -> Option<Root> {
-        let data = environ
-            .path("XDG_DATA_HOME")
-            .or_else(|| environ.path("HOME").map(|home| home.join(".local/share")))?
-            .join("opencode");
+        let data = CARD.home?.root(environ)?;
         match environ.path("OPENCODE_DB") {
             // Such a process stores its sessions only in its memory.
             Some(database) if database.as_os_str() == ":memory:" => None,
             database => Some(Root { store: database.map(|database| data.join(database)), ..Root::at(data) }),
         }
-    }
-
-    fn opening(&self, root: &Root, id: &str, _place: &Path) -> Option<Opening> {
-        let data = root.path.parent().unwrap_or(&root.path);
-        Opening::by_id(&["opencode", "--session", "ID"], id, "XDG_DATA_HOME", data)
     }
 
     fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {

@@ -3,18 +3,15 @@
 //! Pi accepts the id of a new session since 0.76. Older versions exit at once with their own error message
 //! about the flag, which a launch then reports; they can still be stopped and resumed.
 
-use std::collections::BTreeMap;
-
 use agentctl_model::{
-    CleanSignal, Conversation, Error, FirstWords, Intent, Permission, Process, Session, SpawnPlan, Stdin,
-    StopWay,
+    CleanSignal, Conversation, Error, FirstWords, Intent, Permission, Process, Session, SpawnPlan, StopWay,
 };
 
 use super::Pi;
 use crate::control::known_id::known_id;
 use crate::control::refusal::{named_by_path, no_permission_mode};
 use crate::control::stdout::{newest_first, words_at};
-use crate::control::{Control, looks_like_a_flag};
+use crate::control::{Control, looks_like_a_flag, with_prompt_on_stdin};
 
 impl Control for Pi {
     fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Error> {
@@ -46,14 +43,7 @@ impl Control for Pi {
             option("--append-system-prompt", more);
         }
         args.extend(intent.more.iter().cloned());
-        Ok(SpawnPlan {
-            program: "pi".to_owned(),
-            args,
-            env: BTreeMap::new(),
-            cwd: intent.cwd.clone(),
-            stdin: Stdin::Words,
-            id: known_id(intent),
-        })
+        Ok(with_prompt_on_stdin("pi", args, intent, known_id(intent)))
     }
 
     /// Pi does not understand `--model=VALUE`, and recognises some of its flags at any position among the
@@ -69,16 +59,6 @@ impl Control for Pi {
     /// An interrupt would end Pi at once and leave its tools running.
     fn stop_way(&self, _session: &Session, _process: &Process) -> StopWay {
         StopWay::Signal(CleanSignal::Terminate)
-    }
-
-    fn tool_marks(&self, id: &str, _pid: Option<u32>) -> Vec<(&'static str, String)> {
-        vec![("PI_SESSION_ID", id.to_owned())]
-    }
-
-    /// Pi also sets `PI_MODEL` and `PI_PROVIDER`, but these are a user's own settings for Pi Rust and name no
-    /// session.
-    fn marks(&self) -> &'static [&'static str] {
-        &["PI_CODING_AGENT", "PI_SESSION_ID", "PI_SESSION_FILE", "PI_REASONING_LEVEL"]
     }
 }
 

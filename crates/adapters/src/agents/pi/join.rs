@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 use agentctl_model::{Claim, Found, Harvest, Joined, KernelView, Process, Stray, Tie, TurnState};
 
-use super::header::{Creator, creator_by_name};
+use super::file::header::{Creator, creator_by_name};
+use super::file::session::name_of;
 use super::processes::{Family, Mark, agents, is_headless, marks};
-use super::session::name_of;
 use crate::join::{alive, claim, only_candidates};
 
 /// Uses exact marks first, then the contract's rule of the only candidate. The two agents can continue each
@@ -51,8 +51,8 @@ pub(super) fn join(
     // The other agent may have continued a session that this one created; nothing more is known.
     pair(&others, harvest, kernel, &mut joined, is_open, Some(Tie::OneOfSeveral));
 
-    let carried: HashSet<_> = joined.claims.iter().map(|claim| claim.owner.process).collect();
-    let idle = top.iter().filter(|process| !carried.contains(&process.head.process));
+    let owning: HashSet<_> = joined.claims.iter().map(|claim| claim.owner.process).collect();
+    let idle = top.iter().filter(|process| !owning.contains(&process.head.process));
     joined.strays.extend(idle.map(|process| stray(process)));
     joined
 }

@@ -5,21 +5,12 @@
 //! sessions in the same folders and the same format: this module contains what the two share, and `pi_rust`
 //! uses it.
 
-mod branch;
 mod control;
-mod entries;
-mod head;
-mod header;
+mod file;
 mod join;
-mod peek;
 mod processes;
-mod records;
-mod session;
 mod storage;
 mod store;
-mod tail;
-mod turn;
-mod usage;
 
 use std::path::{Path, PathBuf};
 
@@ -30,8 +21,8 @@ use crate::transcript::jsonl::follow::Follow;
 use crate::transcript::jsonl::open::read_small;
 use crate::{Adapter, Card, Control, Looks, Opening, ReadError, Root, Scope};
 pub(crate) use control::complaint;
-pub(crate) use header::Creator;
-pub(crate) use peek::{follow, read_last};
+pub(crate) use file::header::Creator;
+pub(crate) use file::peek::{follow, read_last};
 pub(crate) use processes::{is_headless, is_pi};
 pub(crate) use store::Store;
 
@@ -39,6 +30,9 @@ pub struct Pi;
 
 static CARD: Card = Card::new("pi", "Pi")
     .programs(&["pi"])
+    .id_marks(&["PI_SESSION_ID"])
+    // It also sets `PI_MODEL` and `PI_PROVIDER`, but these are a user's own settings for Pi Rust and name no session.
+    .marks(&["PI_CODING_AGENT", "PI_SESSION_ID", "PI_SESSION_FILE", "PI_REASONING_LEVEL"])
     .capabilities(&[Capability::Peek, Capability::Stop, Capability::Resume, Capability::Fork])
     .known_good("0.73.1 – 1.5.0")
     .looks(LOOKS);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use agentctl_model::{KernelView, Process, ProcessHead};
 
-use super::header::Creator;
+use super::file::header::Creator;
 
 const NAMES: [&str; 4] = ["pi", "pi-rpc", "pi-rust", "pi_agent_rust"];
 /// The runtimes that run Pi's JavaScript.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use agentctl_model::{Harvest, KernelView, Process};
 use jiff::Timestamp;
 
-use super::header::{Creator, creator_by_name, id_in_name};
+use super::file::header::{Creator, creator_by_name, id_in_name};
 use super::processes::{Family, agents, marks};
 use crate::transcript::folder::{Listed, list, written_since};
 
@@ -107,7 +107,7 @@ pub(super) fn live(
         let everywhere = all(stores, creator, &mut Harvest::complete(Vec::new()));
         files.extend(everywhere.into_iter().filter(|path| written_since(path, since)));
     }
-    files.retain(|file| may_be(super::session::name_of(file), creator));
+    files.retain(|file| may_be(super::file::session::name_of(file), creator));
     files.into_iter().collect()
 }
 

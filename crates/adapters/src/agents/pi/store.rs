@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use agentctl_model::{Coverage, Harvest, Joined, KernelView, Process};
 
-use super::header::Creator;
-use super::{join, session, storage};
+use super::file::header::Creator;
+use super::file::session;
+use super::{join, storage};
 use crate::transcript::gather::gather;
 use crate::{Adapter, Reach, Root, Scope};
 

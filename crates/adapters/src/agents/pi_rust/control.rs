@@ -7,14 +7,18 @@
 //! model.
 
 use agentctl_model::{
-    Conversation, Error, FirstWords, IdSource, Intent, Permission, Process, Session, SpawnPlan, StopWay,
+    Conversation, Error, FirstWords, IdSource, Intent, Process, Session, SpawnPlan, StopWay,
 };
 
 use super::PiRust;
 use crate::agents::pi;
+use crate::control::permission::Modes;
 use crate::control::refusal::{named_by_path, no_fork};
 use crate::control::stdout::{in_order, words_at};
 use crate::control::{Control, interrupt_without_a_terminal, with_prompt_on_stdin};
+
+const MODES: Modes =
+    Modes { plan: "--plan-mode", accept_edits: "--approval-mode=write", bypass: "--approval-mode=yolo" };
 
 /// The environment of its tools contains nothing about the session.
 impl Control for PiRust {
@@ -37,12 +41,7 @@ impl Control for PiRust {
             args.push(format!("--model={model}"));
         }
         // A run without a person denies everything that needs approval.
-        match intent.permission {
-            None | Some(Permission::Default) => {}
-            Some(Permission::Plan) => args.push("--plan-mode".to_owned()),
-            Some(Permission::AcceptEdits) => args.push("--approval-mode=write".to_owned()),
-            Some(Permission::Bypass) => args.push("--approval-mode=yolo".to_owned()),
-        }
+        args.extend(MODES.of(intent.permission).map(str::to_owned));
         if let Some(more) = &intent.system_prompt {
             args.push(format!("--append-system-prompt={more}"));
         }

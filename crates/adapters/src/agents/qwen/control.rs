@@ -3,24 +3,24 @@
 use std::path::Path;
 
 use agentctl_model::{
-    Conversation, Error, FirstWords, IdSource, Intent, Permission, Process, Session, SpawnPlan, StopWay,
+    Conversation, Error, FirstWords, IdSource, Intent, Process, Session, SpawnPlan, StopWay,
 };
 
 use super::processes::is_headless;
 use super::{Qwen, is_transcript};
+use crate::control::permission::Modes;
 use crate::control::refusal::{fits_stdin, nothing_stored};
 use crate::control::stdout::{in_order, newest_first, words_at};
 use crate::control::{Control, flag_with, interrupt_without_a_terminal, with_prompt_on_stdin};
 
 const NAME: &str = "Qwen Code";
-/// How much the agent reads from stdin; it drops the rest and continues.
-const STDIN_LIMIT: usize = 8 << 20;
+const MODES: Modes = Modes { plan: "plan", accept_edits: "auto-edit", bypass: "yolo" };
 
 impl Control for Qwen {
     /// Without a prompt in its arguments the agent reads the prompt from a stdin that is not a terminal, and
     /// appends two line breaks to it.
     fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Error> {
-        fits_stdin(&intent.words, NAME, STDIN_LIMIT)?;
+        fits_stdin(&intent.words, NAME)?;
         let mut args: Vec<String> = ["-o", "stream-json"].map(str::to_owned).into();
         let mut option = |flag: &str, value: &str| args.extend(flag_with(flag, value));
         let id = match &intent.conversation {
@@ -39,11 +39,8 @@ impl Control for Qwen {
             }
         };
         // A run without a person denies tools that need approval.
-        match intent.permission {
-            None | Some(Permission::Default) => {}
-            Some(Permission::Plan) => option("--approval-mode", "plan"),
-            Some(Permission::AcceptEdits) => option("--approval-mode", "auto-edit"),
-            Some(Permission::Bypass) => option("--approval-mode", "yolo"),
+        if let Some(mode) = MODES.of(intent.permission) {
+            option("--approval-mode", mode);
         }
         if matches!(intent.conversation, Conversation::ForkOf { .. }) {
             args.push("--fork-session".to_owned());
@@ -73,29 +70,6 @@ impl Control for Qwen {
     /// 0.3 s and a termination 3 s.
     fn stop_way(&self, _session: &Session, process: &Process) -> StopWay {
         interrupt_without_a_terminal(is_headless(&process.head))
-    }
-
-    fn tool_marks(&self, id: &str, _pid: Option<u32>) -> Vec<(&'static str, String)> {
-        vec![("QWEN_CODE_SESSION_ID", id.to_owned())]
-    }
-
-    fn marks(&self) -> &'static [&'static str] {
-        &[
-            "QWEN_CODE",
-            "QWEN_CODE_AGENT_ID",
-            "QWEN_CODE_CLI",
-            "QWEN_CODE_LAUNCHER_PID",
-            "QWEN_CODE_MANAGED_NPM_PIN",
-            "QWEN_CODE_MANAGED_NPM_ROOT",
-            "QWEN_CODE_MODEL",
-            "QWEN_CODE_MODEL_IDENTITY",
-            "QWEN_CODE_NO_RELAUNCH",
-            "QWEN_CODE_PRIVATE_RELAUNCH_ENV_PROVENANCE",
-            "QWEN_CODE_PROJECT_DIR",
-            "QWEN_CODE_PROMPT_ID",
-            "QWEN_CODE_SESSION_ID",
-            "QWEN_CODE_STARTUP_VERSION",
-        ]
     }
 
     fn can_resume(&self, place: &Path) -> Result<(), Error> {

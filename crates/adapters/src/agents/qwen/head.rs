@@ -21,16 +21,12 @@ impl read::Head for Head {
         if record.forked_from.is_some() { Line::Copy } else { Line::Record }
     }
 
-    fn is_known(&self) -> bool {
-        self.first.is_known()
+    fn first(&mut self) -> &mut First {
+        &mut self.first
     }
 }
 
 impl Head {
-    pub(super) fn new(text_limit: Option<usize>) -> Self {
-        Self { first: First::new(text_limit), ..Self::default() }
-    }
-
     fn take(&mut self, record: &Record<'_>) {
         self.first.started_after_copies(record.forked_from.is_some(), record.at());
         if self.parent.is_none() {
@@ -57,7 +53,7 @@ mod tests {
         let copy = br#"{"type":"user","forkedFrom":{"sessionId":"s"},"timestamp":"2026-11-15T06:00:00Z","message":{"parts":[{"text":"first"}]}}"#;
         let own =
             br#"{"type":"user","timestamp":"2026-11-15T07:00:00Z","message":{"parts":[{"text":"second"}]}}"#;
-        let mut head = Head::new(None);
+        let mut head = Head::default();
         assert_eq!((head.line(copy), head.is_known()), (Line::Copy, false), "nothing of its own so far");
         assert_eq!(head.first.start(), "2026-11-15T06:00:00Z".parse().ok());
         assert_eq!((head.line(own), head.is_known()), (Line::Record, true));

@@ -2,19 +2,16 @@
 
 use std::collections::HashSet;
 
-use agentctl_model::{
-    Claim, Harvest, Joined, KernelView, LiveReport, Pending, PendingKind, Process, ProcessRole, Tie,
-    TurnState,
-};
+use agentctl_model::{Harvest, Joined, KernelView, Process, ProcessRole, Tie};
 
-use super::processes::{id_in_argv, is_headless, is_server, may_carry};
+use super::processes::{id_in_argv, is_headless, is_server, may_own};
 use crate::join::node::{Invocation, claim_wrappers, named_claim, named_stray, unwrapped};
-use crate::join::{alive, by_registration, only_candidates, subagent_of, subagents};
+use crate::join::{add_pending, alive, by_registration, only_candidates, subagent_of, subagents};
 
 /// Uses the agent's notes first, then the argv, then the contract's rule of the only candidate.
 pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Process) -> bool) -> Joined {
-    let may_own = |process: &&Process| may_carry(&process.head) && ours(process);
-    let qwens: Vec<&Process> = kernel.processes.iter().filter(may_own).collect();
+    let is_candidate = |process: &&Process| may_own(&process.head) && ours(process);
+    let qwens: Vec<&Process> = kernel.processes.iter().filter(is_candidate).collect();
     // By now a pid in a note may belong to another program.
     let mut claims = by_registration(harvest, kernel);
     claims.retain(|claim| qwens.iter().any(|process| process.head.process == claim.owner.process));
@@ -37,10 +34,10 @@ pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Proces
     let claimed: Vec<&str> = claims.iter().map(|claim| claim.id.as_str()).collect();
     let mains = harvest.found.iter().filter(|found| subagent_of(found).is_none());
     let paired = only_candidates(&nameless, mains, &claimed, kernel, |process| is_headless(&process.head));
-    let carried: HashSet<_> = paired.iter().map(|claim| claim.owner.process).collect();
+    let owning: HashSet<_> = paired.iter().map(|claim| claim.owner.process).collect();
     claims.extend(paired);
     // A server without a session serves nobody at the moment, so it is not a stray run.
-    let alone = nameless.iter().filter(|process| !carried.contains(&process.head.process));
+    let alone = nameless.iter().filter(|process| !owning.contains(&process.head.process));
     strays.extend(alone.filter(|process| !is_server(&process.head)).map(|process| named_stray(process)));
 
     for claim in &mut claims {
@@ -54,24 +51,10 @@ pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Proces
                 run.name().clone_into(&mut claim.command);
             }
         }
-        tell_what_is_pending(claim, harvest);
     }
+    add_pending(&mut claims, harvest);
     let unsettled = !strays.is_empty();
     claims.extend(subagents(harvest, &claims));
     claim_wrappers(&mut claims, &wrappers, kernel);
     Joined { claims, strays, unsettled, blind: None }
-}
-
-/// Adds what the records mean while the process is alive: an unanswered question is pending.
-fn tell_what_is_pending(claim: &mut Claim, harvest: &Harvest) {
-    let turn =
-        harvest.found.iter().find(|found| found.id == claim.id).and_then(|found| found.facts.turn.as_ref());
-    let Some(turn) = turn else { return };
-    if turn.state == TurnState::Question {
-        let summary = turn.detail.clone();
-        let pending = Pending::new(PendingKind::Question, summary, turn.last);
-        let word = claim.live_report.get_or_insert_with(LiveReport::default);
-        word.pending = vec![pending];
-        word.since = turn.last;
-    }
 }

@@ -21,13 +21,32 @@ use crate::transcript::gather::gather;
 use crate::transcript::jsonl::follow::{Follow, JsonlFollower};
 use crate::transcript::jsonl::open::read_small;
 use crate::transcript::jsonl::peek::read_last;
-use crate::{Adapter, Card, Control, Opening, Reach, ReadError, Root, Scope, Trace};
+use crate::{Adapter, Card, Control, Reach, ReadError, Root, Scope, Trace};
 use storage::StoredFiles;
 
 pub struct Qwen;
 
 static CARD: Card = Card::new("qwen", "Qwen Code")
     .programs(&["qwen"])
+    .home("QWEN_HOME", ".qwen")
+    .opened_by(&["qwen", "--resume", "ID"])
+    .id_marks(&["QWEN_CODE_SESSION_ID"])
+    .marks(&[
+        "QWEN_CODE",
+        "QWEN_CODE_AGENT_ID",
+        "QWEN_CODE_CLI",
+        "QWEN_CODE_LAUNCHER_PID",
+        "QWEN_CODE_MANAGED_NPM_PIN",
+        "QWEN_CODE_MANAGED_NPM_ROOT",
+        "QWEN_CODE_MODEL",
+        "QWEN_CODE_MODEL_IDENTITY",
+        "QWEN_CODE_NO_RELAUNCH",
+        "QWEN_CODE_PRIVATE_RELAUNCH_ENV_PROVENANCE",
+        "QWEN_CODE_PROJECT_DIR",
+        "QWEN_CODE_PROMPT_ID",
+        "QWEN_CODE_SESSION_ID",
+        "QWEN_CODE_STARTUP_VERSION",
+    ])
     .capabilities(&[Capability::Peek, Capability::Stop, Capability::Resume, Capability::Fork])
     .known_good("0.24.4")
     // Interactive sessions have a note, headless runs have none.
@@ -51,10 +70,6 @@ impl Adapter for Qwen {
         Some(Root { store, ..Root::at(path) })
     }
 
-    fn opening(&self, root: &Root, id: &str, _place: &Path) -> Option<Opening> {
-        Opening::by_id(&["qwen", "--resume", "ID"], id, "QWEN_HOME", &root.path)
-    }
-
     fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {
         let store = root.store.as_ref().unwrap_or(&root.path);
         harvest_of(store, |harvest| {
@@ -74,7 +89,7 @@ impl Adapter for Qwen {
     }
 
     fn recognises(&self, head: &ProcessHead) -> bool {
-        processes::is_qwen(head)
+        processes::QWEN.is(head)
     }
 
     fn join(&self, root: &Root, harvest: &Harvest, kernel: &KernelView) -> Joined {

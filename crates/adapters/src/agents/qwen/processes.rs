@@ -3,10 +3,13 @@
 
 use agentctl_model::ProcessHead;
 
-use crate::join::node::Invocation;
+use crate::join::node::NodeProgram;
 
-const PACKAGE: &str = "@qwen-code/qwen-code";
-const ENTRIES: [&str; 4] = ["cli-entry.js", "cli.js", "index.js", "qwen.js"];
+pub(super) const QWEN: NodeProgram = NodeProgram {
+    name: "qwen",
+    package: "@qwen-code/qwen-code",
+    entries: &["cli-entry.js", "cli.js", "index.js", "qwen.js"],
+};
 /// Commands that manage or serve other programs; a prompt may stand in the same position.
 const COMMANDS: [&str; 11] = [
     "auth",
@@ -42,17 +45,9 @@ const SWITCHES: [&str; 18] = [
     "--telemetry",
 ];
 
-fn run(head: &ProcessHead) -> Option<Invocation<'_>> {
-    Invocation::of(head).filter(|run| run.is("qwen", PACKAGE, &ENTRIES))
-}
-
-pub(super) fn is_qwen(head: &ProcessHead) -> bool {
-    run(head).is_some()
-}
-
 /// Whether the process can own a session: it is neither a management command nor one that only prints.
-pub(super) fn may_carry(head: &ProcessHead) -> bool {
-    run(head).is_some_and(|run| {
+pub(super) fn may_own(head: &ProcessHead) -> bool {
+    QWEN.run(head).is_some_and(|run| {
         !run.first_word().is_some_and(|word| COMMANDS.contains(&word))
             && !run.has(&["-h", "--help", "-v", "--version", "-l", "--list-extensions"])
     })
@@ -60,19 +55,19 @@ pub(super) fn may_carry(head: &ProcessHead) -> bool {
 
 /// Whether the process works for another program, which may open several sessions in it.
 pub(super) fn is_server(head: &ProcessHead) -> bool {
-    run(head).is_some_and(|run| run.has(&["--acp", "--experimental-acp"]))
+    QWEN.run(head).is_some_and(|run| run.has(&["--acp", "--experimental-acp"]))
 }
 
 /// The session id in the argv, if it names exactly this session.
 pub(super) fn id_in_argv(head: &ProcessHead) -> Option<&str> {
-    let run = run(head)?;
+    let run = QWEN.run(head)?;
     let resumed = || run.option(&["-r", "--resume"]).filter(|_| !run.has(&["--fork-session"]));
     run.option(&["--session-id"]).or_else(resumed).filter(|id| is_id(id))
 }
 
 /// Whether the process was started with a prompt and exits with the turn.
 pub(super) fn is_headless(head: &ProcessHead) -> bool {
-    run(head).is_some_and(|run| {
+    QWEN.run(head).is_some_and(|run| {
         let goes_on = run.has(&["-i", "--prompt-interactive", "--acp", "--experimental-acp"])
             || run.option(&["--input-format"]) == Some("stream-json");
         let asked = run.has(&["-p", "--prompt", "-o", "--output-format"]) || !run.words(&SWITCHES).is_empty();
@@ -101,13 +96,13 @@ mod tests {
         for argv in
             [&["do it"][..], &["--session-id", ID, "-y", "do it"], &["-p", "x"], &["-o", "stream-json"]]
         {
-            assert!(is_headless(&head(argv)) && may_carry(&head(argv)), "{argv:?}");
+            assert!(is_headless(&head(argv)) && may_own(&head(argv)), "{argv:?}");
         }
         for argv in [&[][..], &["-r", ID], &["-i", "do it"], &["--acp"], &["--input-format", "stream-json"]] {
-            assert!(!is_headless(&head(argv)) && may_carry(&head(argv)), "{argv:?}");
+            assert!(!is_headless(&head(argv)) && may_own(&head(argv)), "{argv:?}");
         }
         for argv in [&["serve"][..], &["mcp", "list"], &["--version"]] {
-            assert!(!may_carry(&head(argv)), "{argv:?}");
+            assert!(!may_own(&head(argv)), "{argv:?}");
         }
         assert!(is_server(&head(&["--acp"])) && !is_server(&head(&[])));
     }

@@ -166,8 +166,8 @@ impl FunctionCall<'_> {
         let name = self.name.as_deref().unwrap_or("tool");
         let args: serde_json::Value =
             self.args.and_then(|args| serde_json::from_str(args.get()).ok()).unwrap_or_default();
-        let telling = ["command", "file_path", "path", "pattern", "url", "query", "description", "prompt"];
-        call::words(name, &call::argument(&args, &telling).unwrap_or_default())
+        let keys = ["command", "file_path", "path", "pattern", "url", "query", "description", "prompt"];
+        call::words(name, &call::argument(&args, &keys).unwrap_or_default())
     }
 }
 

@@ -1,7 +1,5 @@
 //! Reads one transcript file as one session.
 
-use std::io;
-
 use agentctl_model::{Facts, Parent, Relation};
 use jiff::Timestamp;
 
@@ -14,30 +12,22 @@ use crate::transcript::gather::Gathered;
 use crate::transcript::memory::Counted;
 use crate::transcript::read::{self, Format};
 
-struct Transcript<'s>(&'s Scope<'s>);
+struct Transcript;
 
-impl Format for Transcript<'_> {
+impl Format for Transcript {
     type Head = Head;
     type Tail = Tail;
     type Sum = UsageSum;
 
-    fn head(&self) -> Head {
-        Head::new(self.0.text_limit)
-    }
-
-    fn tail(&self, _: &Head) -> io::Result<Option<Tail>> {
-        Ok(Some(Tail::new(self.0.text_limit)))
-    }
-
-    fn sum(&self, _: &Head, _: &Tail, _: bool) -> Option<UsageSum> {
-        self.0.usage.then(UsageSum::default)
+    fn sum(&self, _: &Head) -> UsageSum {
+        UsageSum::default()
     }
 }
 
 /// Reads one transcript. Returns `Ok(None)` if it was not written since `since` or no longer exists; `Err`
 /// names what had to be left out.
 pub(super) fn read(file: &TranscriptFile, since: Option<Timestamp>, scope: &Scope<'_>) -> Gathered {
-    let reading = read::read(&Transcript(scope), &file.path, since, scope)?.into_reading();
+    let reading = read::read(&Transcript, &file.path, since, scope)?.into_reading();
     Ok(reading.map(|reading| {
         reading
             .into_session(file.id.clone(), &file.path, |head, tail, counted| facts(head, tail, counted, file))

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use agentctl_model::{Harvest, KernelView, Process};
 
-use super::processes::{id_in_argv, is_id, is_qwen, may_carry};
+use super::processes::{QWEN, id_in_argv, is_id, may_own};
 use crate::transcript::folder::{list, written_since};
 
 /// A transcript that may have to be read.
@@ -107,8 +107,7 @@ pub(super) fn live(
     let mut named = BTreeSet::new();
     let mut seen = HashSet::new();
     let projects = store.join("projects");
-    for process in
-        kernel.processes.iter().filter(|process| is_qwen(&process.head) && may_carry(&process.head))
+    for process in kernel.processes.iter().filter(|process| QWEN.is(&process.head) && may_own(&process.head))
     {
         if !ours(process) {
             continue;

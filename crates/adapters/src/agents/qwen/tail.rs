@@ -5,7 +5,7 @@ use agentctl_model::{Turn, TurnState};
 use jiff::Timestamp;
 
 use super::records::{ASKS_A_PERSON, KNOWN_TYPES, Record};
-use crate::transcript::read::{self, Directory, Latest, Line, WORDS_REACH, keep};
+use crate::transcript::read::{self, Directory, Latest, Line, keep};
 
 /// The agent repeats a title whenever it has written this many bytes since.
 const TITLE_REACH: u64 = 33 << 10;
@@ -26,10 +26,6 @@ pub(super) struct Tail {
 }
 
 impl Tail {
-    pub(super) fn new(text_limit: Option<usize>) -> Self {
-        Self { latest: Latest::new(text_limit), ..Self::default() }
-    }
-
     fn take(&mut self, record: &Record<'_>) {
         // A title may be written long after the conversation.
         if record.subtype.as_deref() != Some("custom_title") {
@@ -141,9 +137,9 @@ impl read::Tail for Tail {
         Line::is_record(record.inspect(|record| self.take(record)).is_some())
     }
 
-    fn enough(&self, distance: u64) -> bool {
+    fn enough(&mut self, distance: u64) -> bool {
         let titled = self.title.is_some() || distance > TITLE_REACH;
-        self.latest.turn.is_some() && titled && (self.latest.is_spoken() || distance > WORDS_REACH)
+        titled && self.latest.is_known(distance)
     }
 
     fn latest(&mut self) -> &mut Latest {

@@ -9,7 +9,7 @@ fn record(kind: &str, second: u8, more: &str) -> String {
 
 fn tail(records: &[String]) -> Tail {
     let bytes = records.join("\n") + "\n";
-    let mut tail = Tail::new(None);
+    let mut tail = Tail::default();
     read_back(&mut tail, (bytes.as_bytes(), bytes.len() as u64)).unwrap();
     tail
 }

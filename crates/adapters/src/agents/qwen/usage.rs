@@ -1,14 +1,12 @@
 //! Token totals: the usage of every reply counts once. Pure.
 
-use std::collections::HashMap;
-
 use agentctl_model::Tokens;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::transcript::jsonl::text::Text;
 use crate::transcript::memory::Counted;
-use crate::transcript::read::Sum;
+use crate::transcript::read::{Calls, Sum};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -32,9 +30,7 @@ struct Usage {
 /// Sums the usage of replies. Telemetry repeats it and adds side calls, so it is not counted; copies from a
 /// forked session belong to the parent.
 #[derive(Default)]
-pub(super) struct UsageSum {
-    by_reply: HashMap<Box<str>, Usage>,
-}
+pub(super) struct UsageSum(Calls);
 
 impl Sum for UsageSum {
     fn marks(&self) -> &'static [&'static str] {
@@ -47,32 +43,19 @@ impl Sum for UsageSum {
         if record.kind != "assistant" || record.forked_from.is_some() {
             return;
         }
-        let name = record.uuid.map_or_else(|| format!("nameless {}", self.by_reply.len()), Text::into_owned);
-        self.by_reply.insert(name.into(), usage);
+        // The input figure includes what was read from a cache; there is none for what was written to one.
+        let cached = usage.cached_content_token_count.unwrap_or(0);
+        let tokens = Tokens {
+            input: Some(usage.prompt_token_count.unwrap_or(0).saturating_sub(cached)),
+            output: Some(usage.candidates_token_count.unwrap_or(0)),
+            cache_read: Some(cached),
+            cache_write: None,
+        };
+        self.0.add(record.uuid.as_deref(), tokens);
     }
 
     fn counted(self, _: bool) -> Counted {
-        Counted { tokens: self.total(), ..Counted::default() }
-    }
-}
-
-impl UsageSum {
-    /// Returns `None` when no usage was ever recorded. The agent has no figure for what was written to a
-    /// cache.
-    fn total(self) -> Option<Tokens> {
-        if self.by_reply.is_empty() {
-            return None;
-        }
-        let mut sum = Tokens { input: Some(0), output: Some(0), cache_read: Some(0), cache_write: None };
-        let add = |slot: &mut Option<u64>, more: u64| *slot = slot.map(|total| total.saturating_add(more));
-        for usage in self.by_reply.into_values() {
-            let cached = usage.cached_content_token_count.unwrap_or(0);
-            // The input figure includes what was read from a cache.
-            add(&mut sum.input, usage.prompt_token_count.unwrap_or(0).saturating_sub(cached));
-            add(&mut sum.output, usage.candidates_token_count.unwrap_or(0));
-            add(&mut sum.cache_read, cached);
-        }
-        Some(sum)
+        Counted { tokens: self.0.total(), ..Counted::default() }
     }
 }
 
@@ -93,7 +76,7 @@ mod tests {
             sum.line(line.as_bytes(), 0);
         }
         let expected = Tokens { input: Some(180), output: Some(46), cache_read: Some(22), cache_write: None };
-        assert_eq!(sum.total(), Some(expected));
-        assert_eq!(UsageSum::default().total(), None);
+        assert_eq!(sum.counted(false).tokens, Some(expected));
+        assert_eq!(UsageSum::default().counted(false).tokens, None);
     }
 }

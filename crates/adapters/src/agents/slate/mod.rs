@@ -11,19 +11,19 @@ use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use agentctl_model::{Capability, Coverage, Entry, Environ, Harvest, Joined, KernelView, ProcessHead};
+use agentctl_model::{Capability, Coverage, Entry, Harvest, Joined, KernelView, ProcessHead};
 
 use crate::agents::opencode::join;
 use crate::agents::opencode::processes::Program;
-use crate::agents::opencode::session::Head;
-use crate::agents::opencode::tree;
-use crate::agents::opencode::wanted::Question;
+use crate::agents::opencode::storage::selection::Selection;
+use crate::agents::opencode::storage::tree::SessionPath;
 use crate::{Adapter, Card, Follow, ReadError, Root, Scope};
 
 pub struct Slate;
 
 static CARD: Card = Card::new("slate", "Slate")
     .programs(&["slate"])
+    .home_inside("XDG_DATA_HOME", ".local/share", "slate")
     .capabilities(&[Capability::Peek])
     .known_good("1.0.45")
     // Its model traffic goes only to the vendor: storage and errors were observed, a finished turn was not.
@@ -36,13 +36,6 @@ impl Adapter for Slate {
         &CARD
     }
 
-    fn root(&self, environ: &Environ) -> Option<Root> {
-        let data = environ
-            .path("XDG_DATA_HOME")
-            .or_else(|| environ.path("HOME").map(|home| home.join(".local/share")))?;
-        Some(Root::at(data.join("slate")))
-    }
-
     fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {
         let failed = |error: io::Error| {
             Harvest::nothing(match error.kind() {
@@ -53,12 +46,12 @@ impl Adapter for Slate {
         if let Err(error) = agentctl_files::entries(&root.path) {
             return failed(error);
         }
-        let question = Question::new(&SLATE, scope, |process| self.leads_to(root, process));
-        if question.reaches_nothing() {
+        let selection = Selection::new(&SLATE, scope, |process| self.leads_to(root, process));
+        if selection.reaches_nothing() {
             return Harvest::complete(Vec::new());
         }
-        match question.places(&root.path.join("storage")) {
-            Ok(places) => read_all(&root.path, &question, places),
+        match selection.files(&root.path.join("storage")) {
+            Ok(files) => read_all(&root.path, &selection, files),
             Err(error) => failed(error),
         }
     }
@@ -88,26 +81,12 @@ impl Adapter for Slate {
     }
 }
 
-fn read_all(data: &Path, question: &Question<'_, '_>, places: Vec<tree::Place>) -> Harvest {
+fn read_all(data: &Path, selection: &Selection<'_, '_>, files: Vec<SessionPath>) -> Harvest {
     let mut harvest = Harvest::complete(Vec::new());
-    let mut heads: Vec<Head> = Vec::new();
-    let mut paths = std::collections::HashMap::new();
-    for place in places {
-        question.scope.progress.tick();
-        match session::head(&place) {
-            Ok(head) => {
-                heads.push(head);
-                paths.insert(place.id, place.path);
-            }
-            // The file was removed after the folder was listed.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => harvest.left_out(format!("{}: {error}", place.path.display())),
-        }
-    }
-    for head in question.chosen(heads) {
-        question.scope.progress.tick();
-        let Some(path) = paths.remove(&head.id) else { continue };
-        match session::read(data, path.clone(), head, question.scope) {
+    let wanted = selection.read_heads(files, session::head, |error| harvest.left_out(error));
+    for (head, path) in wanted {
+        selection.scope.progress.tick();
+        match session::read(data, path.clone(), head, selection.scope) {
             Ok((found, is_damaged)) => {
                 harvest.found.push(found);
                 if is_damaged {

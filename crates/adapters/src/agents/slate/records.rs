@@ -183,7 +183,7 @@ impl<'a> Event<'a> {
 fn error_words(error: &RawValue) -> Option<String> {
     match serde_json::from_str(error.get()).ok()? {
         serde_json::Value::String(words) => Some(words),
-        told => told.get("message")?.as_str().map(str::to_owned),
+        other => other.get("message")?.as_str().map(str::to_owned),
     }
 }
 

@@ -9,40 +9,31 @@ use agentctl_model::{Entry, Facts, Found, Parent, Relation, Role, Turn, TurnStat
 use jiff::Timestamp;
 
 use super::records::{Event, Message, SessionFile, Step};
-use crate::agents::opencode::session::{Conversation, Head};
-use crate::agents::opencode::tree::{Place, Tree};
-use crate::transcript::jsonl::open::{open_regular, read_small};
+use crate::agents::opencode::conversation::session::{Conversation, Head};
+use crate::agents::opencode::storage::tree::Tree;
+use crate::transcript::jsonl::open::open_regular;
 use crate::transcript::jsonl::{Scan, scan_back};
 use crate::transcript::read::evidence;
 use crate::transcript::show::At;
 use crate::{ReadError, Scope};
 
-const FILE_LIMIT: u64 = 64 << 20;
 /// How many messages are read from each end.
 const REACH: usize = 24;
 
-/// Reads a session's own file. The agent rewrites it in place, so an incomplete file is read again several
-/// times before it is reported as unreadable.
-pub(super) fn head(place: &Place) -> io::Result<Head> {
-    for _ in 0..3 {
-        let bytes = read_small(&place.path, FILE_LIMIT)?;
-        // The file name leads to the messages, so it must be the session's own id.
-        if let Some(file) = SessionFile::parse(&bytes).filter(|file| *file.id == *place.id) {
-            return Ok(Head {
-                id: place.id.clone(),
-                parent: file.parent().map(clean),
-                directory: file.directory.as_deref().map(clean),
-                title: file.title.as_deref().map(clean),
-                version: file.version.as_deref().map(clean),
-                model: file.model().map(clean),
-                created: file.created(),
-                updated: file.updated(),
-                ..Head::default()
-            });
-        }
-        std::thread::sleep(std::time::Duration::from_millis(3));
-    }
-    Err(io::Error::new(io::ErrorKind::InvalidData, "is no session record"))
+/// What a session's own file says.
+pub(super) fn head(bytes: &[u8]) -> Option<Head> {
+    let file = SessionFile::parse(bytes)?;
+    Some(Head {
+        id: file.id.as_ref().to_owned(),
+        parent: file.parent().map(clean),
+        directory: file.directory.as_deref().map(clean),
+        title: file.title.as_deref().map(clean),
+        version: file.version.as_deref().map(clean),
+        model: file.model().map(clean),
+        created: file.created(),
+        updated: file.updated(),
+        ..Head::default()
+    })
 }
 
 /// Reads the session, and returns whether one of its records was damaged.

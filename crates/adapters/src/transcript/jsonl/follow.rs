@@ -12,7 +12,7 @@ use jiff::Timestamp;
 
 use super::lenient::shown;
 use super::open::open_regular;
-use super::scan::{BARREN, no_lines};
+use super::scan::{MOST_WITHOUT_LINES, no_lines};
 use super::{LINE_LIMIT, ReadAt, Scan, scan_back};
 use crate::ReadError;
 
@@ -64,8 +64,8 @@ pub fn end_of_lines(source: &(impl ReadAt + ?Sized), size: u64) -> std::io::Resu
     const WINDOW: u64 = 64 << 10;
     let mut end = size;
     while end > 0 {
-        if size - end > BARREN {
-            return Err(no_lines(BARREN));
+        if size - end > MOST_WITHOUT_LINES {
+            return Err(no_lines(MOST_WITHOUT_LINES));
         }
         let from = end.saturating_sub(WINDOW);
         let mut bytes = vec![0; usize::try_from(end - from).unwrap_or(0)];

@@ -12,7 +12,7 @@ use crate::cancel;
 pub const LINE_LIMIT: usize = 32 << 20;
 
 /// After this many bytes without the end of a line, a file does not consist of lines: it is sparse, or a trap.
-pub(super) const BARREN: u64 = 8 * LINE_LIMIT as u64;
+pub(super) const MOST_WITHOUT_LINES: u64 = 8 * LINE_LIMIT as u64;
 
 /// What is searched for lies near the end. A file that needs more than this to be understood is left out.
 const FURTHEST: u64 = 1 << 30;
@@ -27,7 +27,7 @@ pub trait Scan {
     fn line(&mut self, line: &[u8], distance: u64) -> ControlFlow<()>;
 
     /// Called before the next window is read: every line that begins within `distance` of the end has been given.
-    fn wants_more(&self, _distance: u64) -> bool {
+    fn wants_more(&mut self, _distance: u64) -> bool {
         true
     }
 }
@@ -127,8 +127,8 @@ impl Backward<'_> {
         let mut barren = 0;
         while offset > 0 {
             cancel::step()?;
-            if barren > BARREN {
-                return Err(no_lines(BARREN));
+            if barren > MOST_WITHOUT_LINES {
+                return Err(no_lines(MOST_WITHOUT_LINES));
             }
             if size - offset > FURTHEST {
                 let words = format!("its last {} MiB do not say what it is about", FURTHEST >> 20);
@@ -378,7 +378,7 @@ mod tests {
                 self.0 += 1;
                 ControlFlow::Continue(())
             }
-            fn wants_more(&self, distance: u64) -> bool {
+            fn wants_more(&mut self, distance: u64) -> bool {
                 distance < FIRST_WINDOW as u64
             }
         }

@@ -4,7 +4,7 @@ use std::io;
 
 use memchr::memmem::Finder;
 
-use super::scan::{BARREN, no_lines};
+use super::scan::{MOST_WITHOUT_LINES, no_lines};
 use super::scratch::{grow, with_scratch};
 use super::{LINE_LIMIT, ReadAt};
 use crate::cancel;
@@ -87,11 +87,11 @@ fn read_regions(
     mut take: impl FnMut(&[u8]),
 ) -> io::Result<u32> {
     let (mut filled, mut offset) = (0, 0u64);
-    let (mut skipping, mut too_long, mut barren) = (false, 0, 0);
+    let (mut skipping, mut too_long, mut without_lines) = (false, 0, 0);
     loop {
         cancel::step()?;
-        if barren > BARREN {
-            return Err(no_lines(BARREN));
+        if without_lines > MOST_WITHOUT_LINES {
+            return Err(no_lines(MOST_WITHOUT_LINES));
         }
         if offset > LONGEST {
             let words = format!("is longer than {} GiB", LONGEST >> 30);
@@ -114,11 +114,11 @@ fn read_regions(
         // Only the bytes that were just read can contain a line break.
         let from = match memchr::memrchr(b'\n', &buffer[filled..end]) {
             None => {
-                barren += got as u64;
+                without_lines += got as u64;
                 0
             }
             Some(last) => {
-                barren = 0;
+                without_lines = 0;
                 let last = filled + last;
                 let mut region = &buffer[..=last];
                 if std::mem::take(&mut skipping) {

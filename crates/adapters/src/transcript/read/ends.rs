@@ -8,9 +8,13 @@ use jiff::Timestamp;
 
 use crate::transcript::memory::Counted;
 
+/// How far back the agent's last text is searched for once everything else is known.
+pub(crate) const WORDS_REACH: u64 = 8 << 20;
+
 /// What is wanted from the beginning of every transcript.
 #[derive(Debug, Default)]
 pub(crate) struct First {
+    /// How much of a text is kept. The reader sets it.
     pub(crate) text_limit: Option<usize>,
     pub(crate) started_at: Option<Timestamp>,
     pub(crate) prompt: Option<String>,
@@ -19,10 +23,6 @@ pub(crate) struct First {
 }
 
 impl First {
-    pub(crate) fn new(text_limit: Option<usize>) -> Self {
-        Self { text_limit, ..Self::default() }
-    }
-
     /// Keeps the first text that is given.
     pub(crate) fn asked(&mut self, text: Option<impl AsRef<str>>) {
         if self.prompt.is_none() {
@@ -54,6 +54,7 @@ impl First {
 /// What is wanted from the end of every transcript.
 #[derive(Debug, Default)]
 pub(crate) struct Latest {
+    /// How much of a text is kept. The reader sets it.
     pub(crate) text_limit: Option<usize>,
     pub(crate) turn: Option<Turn>,
     pub(crate) updated_at: Option<Timestamp>,
@@ -66,8 +67,12 @@ pub(crate) struct Latest {
 }
 
 impl Latest {
-    pub(crate) fn new(text_limit: Option<usize>) -> Self {
-        Self { text_limit, ..Self::default() }
+    /// A record of this kind was written then; unknown kinds are counted.
+    pub(crate) fn recorded(&mut self, at: Option<Timestamp>, kind: &str, is_known: bool) {
+        self.updated_at = self.updated_at.max(at);
+        if !is_known {
+            self.drifted(kind);
+        }
     }
 
     /// Keeps the newest text of the agent; blank texts are ignored.
@@ -102,6 +107,11 @@ impl Latest {
 
     pub(crate) fn is_spoken(&self) -> bool {
         self.last_message.is_some() && self.model.is_some()
+    }
+
+    /// The turn is known, and what the agent said last too, unless that is too far back.
+    pub(crate) fn is_known(&self, distance: u64) -> bool {
+        self.turn.is_some() && (self.is_spoken() || distance > WORDS_REACH)
     }
 
     /// The facts of both ends; each agent adds what else it records.

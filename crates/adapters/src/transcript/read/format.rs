@@ -2,12 +2,9 @@
 
 use std::io;
 
-use super::Latest;
+use super::{First, Latest};
 use crate::transcript::jsonl::open::Opened;
 use crate::transcript::memory::Counted;
-
-/// How far back the agent's last text is searched for once everything else is known.
-pub(crate) const WORDS_REACH: u64 = 8 << 20;
 
 /// How one agent writes a conversation.
 pub(crate) trait Format {
@@ -20,7 +17,9 @@ pub(crate) trait Format {
     /// An empty file is a session without messages so far.
     const EMPTY_IS_SESSION: bool = false;
 
-    fn head(&self) -> Self::Head;
+    fn head(&self) -> Self::Head {
+        Self::Head::default()
+    }
 
     /// The beginning has shown that this file is not wanted.
     fn refuses(&self, _head: &Self::Head) -> bool {
@@ -28,15 +27,22 @@ pub(crate) trait Format {
     }
 
     /// `None` if another adapter reports this file.
-    fn tail(&self, head: &Self::Head) -> io::Result<Option<Self::Tail>>;
+    fn tail(&self, _head: &Self::Head) -> io::Result<Option<Self::Tail>> {
+        Ok(Some(Self::Tail::default()))
+    }
 
     /// Another way to read the end, if the first one found nothing.
     fn other_tail(&self, _tail: &Self::Tail) -> Option<Self::Tail> {
         None
     }
 
-    /// What has to be collected from every line of the file, if anything. `whole`: the tail has seen all lines.
-    fn sum(&self, head: &Self::Head, tail: &Self::Tail, whole: bool) -> Option<Self::Sum>;
+    /// What counts every line of the file; it is used when totals are wanted.
+    fn sum(&self, head: &Self::Head) -> Self::Sum;
+
+    /// What has to be collected from every line although totals are not wanted. `whole`: the tail has seen all lines.
+    fn missing(&self, _head: &Self::Head, _tail: &Self::Tail, _whole: bool) -> Option<Self::Sum> {
+        None
+    }
 
     /// This adapter reports a file that cannot be opened.
     fn reports_failure(&self) -> bool {
@@ -65,33 +71,39 @@ impl Line {
 }
 
 /// What the beginning of a transcript says.
-pub(crate) trait Head {
+pub(crate) trait Head: Default {
     /// The first prompt stands near the beginning; a file without one is not read to its end for it.
     const LINES: u32 = 60;
 
     /// Takes lines, oldest first. A broken line changes nothing.
     fn line(&mut self, line: &[u8]) -> Line;
 
+    fn first(&mut self) -> &mut First;
+
     /// Nothing more is wanted from the beginning.
-    fn is_known(&self) -> bool;
+    fn is_known(&mut self) -> bool {
+        self.first().is_known()
+    }
 
     /// The beginning of a line of several megabytes: the line is given again, longer, until this is enough.
     fn fragment(&mut self, _fragment: &[u8]) {}
 }
 
 /// What the end of a transcript says.
-pub(crate) trait Tail {
+pub(crate) trait Tail: Default {
     /// Takes lines, newest first. A broken line changes nothing. `distance` is how far the start of the line is from
     /// the end.
     fn line(&mut self, line: &[u8], distance: u64) -> Line;
 
+    fn latest(&mut self) -> &mut Latest;
+
     /// Nothing further than `distance` from the end is wanted.
-    fn enough(&self, distance: u64) -> bool;
+    fn enough(&mut self, distance: u64) -> bool {
+        self.latest().is_known(distance)
+    }
 
     /// A line between two records is lost.
     fn lost(&mut self) {}
-
-    fn latest(&mut self) -> &mut Latest;
 }
 
 /// The totals over all lines of a transcript.

@@ -5,6 +5,7 @@
 //! files. An agent adds a [`Format`]: what one line of its records says. A format is pure; it receives lines and
 //! never reads.
 
+mod calls;
 mod directory;
 mod ends;
 mod format;
@@ -26,9 +27,10 @@ use super::jsonl::whole::{CHUNK, Passage, scan_containing, scan_whole};
 use super::jsonl::{ReadAt, Scan, scan_back};
 use super::memory::Counted;
 use crate::Scope;
+pub(crate) use calls::Calls;
 pub(crate) use directory::Directory;
-pub(crate) use ends::{First, Latest, evidence, keep, plus};
-pub(crate) use format::{BothEnds, Format, Head, Line, Sum, Tail, WORDS_REACH};
+pub(crate) use ends::{First, Latest, WORDS_REACH, evidence, keep, plus};
+pub(crate) use format::{BothEnds, Format, Head, Line, Sum, Tail};
 
 /// A first prompt of some megabytes is read; a longer one is not.
 const HEAD_BUDGET: usize = 8 << 20;
@@ -118,7 +120,7 @@ fn read_opened<F: Format>(
 ) -> io::Result<Read<F>> {
     let known = scope.recall(path, opened);
     let both = |begin: (&dyn ReadAt, u64), end: (&dyn ReadAt, u64)| {
-        read_ends(format, begin, end, |sum, torn| match known.clone() {
+        read_ends(format, begin, end, scope, |sum, torn| match known.clone() {
             Some(known) => Ok(known),
             None => {
                 sum.map_or_else(|| Ok(Counted::default()), |sum| count(sum, end.0, torn, path, opened, scope))
@@ -157,23 +159,34 @@ fn read_ends<F: Format>(
     format: &F,
     begin: (&dyn ReadAt, u64),
     end: (&dyn ReadAt, u64),
+    scope: &Scope<'_>,
     count: impl FnOnce(Option<F::Sum>, bool) -> io::Result<Counted>,
 ) -> io::Result<Option<Ends<F>>> {
     let mut head = format.head();
+    head.first().text_limit = scope.text_limit;
     let broken_first = read_first(format, &mut head, begin)?;
     if format.refuses(&head) {
         return Ok(None);
     }
-    let Some(mut tail) = format.tail(&head)? else { return Ok(None) };
-    let mut seen = read_back(&mut tail, end)?;
+    let read_tail = |mut tail: F::Tail| -> io::Result<(F::Tail, SeenBack)> {
+        tail.latest().text_limit = scope.text_limit;
+        let seen = read_back(&mut tail, end)?;
+        Ok((tail, seen))
+    };
+    let Some(tail) = format.tail(&head)? else { return Ok(None) };
+    let (mut tail, mut seen) = read_tail(tail)?;
     if let Some(other) = format.other_tail(&tail) {
-        tail = other;
-        seen = read_back(&mut tail, end)?;
+        (tail, seen) = read_tail(other)?;
     }
     if seen.records == 0 && end.1 > 0 {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "holds no readable record"));
     }
-    let counted = count(format.sum(&head, &tail, seen.whole), seen.torn)?;
+    let sum = if F::Sum::READS_ALL && scope.usage {
+        Some(format.sum(&head))
+    } else {
+        format.missing(&head, &tail, seen.whole)
+    };
+    let counted = count(sum, seen.torn)?;
     let warning =
         match (broken_first > 0 || seen.damaged || counted.damaged, seen.too_long + counted.too_long) {
             (false, 0) => None,
@@ -258,7 +271,7 @@ impl<T: Tail> Scan for Back<'_, T> {
         if self.tail.enough(distance) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
-    fn wants_more(&self, distance: u64) -> bool {
+    fn wants_more(&mut self, distance: u64) -> bool {
         !self.tail.enough(distance)
     }
 }
@@ -302,7 +315,11 @@ pub(crate) fn add_up(sum: &mut impl Sum, source: &dyn ReadAt) -> io::Result<u32>
 
 /// Both ends of bytes in memory, without totals.
 #[cfg(test)]
-pub(crate) fn read_bytes<F: Format>(format: &F, bytes: &[u8]) -> io::Result<Option<Ends<F>>> {
+pub(crate) fn read_bytes<F: Format>(
+    format: &F,
+    bytes: &[u8],
+    scope: &Scope<'_>,
+) -> io::Result<Option<Ends<F>>> {
     let source: (&dyn ReadAt, u64) = (&bytes, bytes.len() as u64);
-    read_ends(format, source, source, |_, _| Ok(Counted::default()))
+    read_ends(format, source, source, scope, |_, _| Ok(Counted::default()))
 }

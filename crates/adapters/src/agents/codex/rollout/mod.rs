@@ -1,0 +1,9 @@
+//! What a rollout says: its records, both of its ends, and the session that they describe.
+
+pub(super) mod compressed;
+pub(super) mod entries;
+mod head;
+mod records;
+pub(super) mod session;
+mod tail;
+mod tokens;

@@ -1,0 +1,207 @@
+//! Sends messages to a thread that an app-server owns, answers its pending requests, and interrupts its turn.
+//!
+//! The server obeys every client, and sends its unanswered requests to every client that joins a thread. No
+//! action here counts as done before the server has confirmed it.
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use agentctl_model::Error;
+use agentctl_model::text::{clean_cut, one_line};
+use serde_json::{Value, json};
+
+use super::Server;
+use crate::Answer;
+use crate::control::LiveSession;
+
+/// Long enough for a machine under load; it covers the whole exchange, not one answer.
+const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(20);
+/// A turn may end between two requests about it.
+const TRIES: usize = 3;
+
+/// One thread of one server.
+pub(crate) struct Steered<'t> {
+    server: Server,
+    thread: &'t str,
+}
+
+/// The state of a thread as the server reports it.
+enum State {
+    Idle,
+    Active { waits: bool },
+}
+
+impl<'t> Steered<'t> {
+    pub(crate) fn reach(socket: &Path, thread: &'t str) -> Result<Self, Error> {
+        let server = Server::connect(socket, EXCHANGE_TIMEOUT).map_err(|error| {
+            Error::no_answer(format!("the app-server at {} did not answer: {error}", socket.display()))
+        })?;
+        Ok(Self { server, thread })
+    }
+
+    fn break_off(&mut self) -> Result<(), Error> {
+        let mut refused = String::new();
+        for _ in 0..TRIES {
+            // The server never answers a request about a turn that is over, so only an open turn is
+            // interrupted.
+            let State::Active { .. } = self.state()? else { return Ok(()) };
+            let Some(turn) = self.open_turn()? else { return Ok(()) };
+            let interrupt = json!({"threadId": self.thread, "turnId": turn});
+            match self.call("turn/interrupt", &interrupt)? {
+                Ok(_) => return Ok(()),
+                Err(words) => refused = words,
+            }
+        }
+        Err(said("turn/interrupt", &refused))
+    }
+
+    fn state(&mut self) -> Result<State, Error> {
+        let question = json!({"threadId": self.thread, "includeTurns": false});
+        let read = self.call("thread/read", &question)?.map_err(|words| said("thread/read", &words))?;
+        let status = &read["thread"]["status"];
+        match status["type"].as_str() {
+            Some("active") => {
+                let flags = status["activeFlags"].as_array();
+                Ok(State::Active { waits: flags.is_some_and(|flags| !flags.is_empty()) })
+            }
+            Some("idle" | "systemError") => Ok(State::Idle),
+            _ => Err(Error::refused(format!("the app-server has let go of {}", self.thread))),
+        }
+    }
+
+    fn open_turn(&mut self) -> Result<Option<String>, Error> {
+        let question = json!({"threadId": self.thread, "limit": 1});
+        let turns = self.call("thread/turns/list", &question)?;
+        let turns = turns.map_err(|words| said("thread/turns/list", &words))?;
+        let last = &turns["data"][0];
+        Ok(last["id"].as_str().filter(|_| last["status"] == "inProgress").map(str::to_owned))
+    }
+
+    /// The result of a request, or the server's own error message.
+    fn call(&mut self, method: &str, params: &Value) -> Result<Result<Value, String>, Error> {
+        let answer = self.server.call(method, params).map_err(|error| self.silent(&error))?;
+        let mut answer: Value = serde_json::from_slice(&answer).unwrap_or_default();
+        Ok(match answer["error"]["message"].as_str() {
+            Some(words) => Err(words.to_owned()),
+            None => Ok(answer["result"].take()),
+        })
+    }
+
+    fn receive_until(&mut self, wanted: impl Fn(&Value) -> bool) -> Result<Value, Error> {
+        loop {
+            let message = self.server.receive().map_err(|error| silent(self.thread, &error))?;
+            if wanted(&message) {
+                return Ok(message);
+            }
+        }
+    }
+
+    fn silent(&self, error: &io::Error) -> Error {
+        silent(self.thread, error)
+    }
+}
+
+impl LiveSession for Steered<'_> {
+    /// A running turn takes up the message; an idle thread begins a new turn with it.
+    fn send(&mut self, words: &str) -> Result<(), Error> {
+        let input = json!([{"type": "text", "text": words}]);
+        if let State::Active { .. } = self.state()?
+            && let Some(turn) = self.open_turn()?
+        {
+            let steer = json!({"threadId": self.thread, "expectedTurnId": turn, "input": input});
+            if self.call("turn/steer", &steer)?.is_ok() {
+                return Ok(());
+            }
+            // The turn ended in between or cannot be added to; otherwise the next request returns the reason.
+        }
+        let start = json!({"threadId": self.thread, "input": input});
+        self.call("turn/start", &start)?.map(drop).map_err(|words| said("turn/start", &words))
+    }
+
+    /// Interrupts the turn and ends the commands that it left running.
+    fn interrupt(&mut self) -> Result<(), Error> {
+        self.break_off()?;
+        // Servers that do not know this request end their commands by themselves.
+        let clean = json!({"threadId": self.thread});
+        let _ = self.call("thread/backgroundTerminals/clean", &clean)?;
+        Ok(())
+    }
+
+    /// Answers the thread's first pending request.
+    fn answer(&mut self, answer: &Answer) -> Result<(), Error> {
+        if !matches!(self.state()?, State::Active { waits: true }) {
+            return Err(Error::refused(format!("{} waits for nothing", self.thread)));
+        }
+        let join = json!({"threadId": self.thread, "excludeTurns": true});
+        self.call("thread/resume", &join)?.map_err(|words| said("thread/resume", &words))?;
+        let thread = self.thread;
+        let request = self.receive_until(|message| {
+            let asked = message["method"].is_string() && !message["id"].is_null();
+            asked && message["params"]["threadId"] == thread
+        })?;
+        let reply = reply(&request, answer)?;
+        self.server.reply(&request["id"], &reply).map_err(|error| self.silent(&error))?;
+        self.receive_until(|message| {
+            message["method"] == "serverRequest/resolved" && message["params"]["requestId"] == request["id"]
+        })?;
+        Ok(())
+    }
+}
+
+fn silent(thread: &str, error: &io::Error) -> Error {
+    Error::no_answer(format!("the app-server stopped talking about {thread}: {error}"))
+}
+
+fn said(method: &str, words: &str) -> Error {
+    let words = clean_cut(&one_line(words), Some(300));
+    Error::refused(format!("the app-server refused {method}: {words}"))
+}
+
+/// The reply to one of the server's requests. Pure.
+fn reply(request: &Value, answer: &Answer) -> Result<Value, Error> {
+    let params = &request["params"];
+    let id = params["threadId"].as_str().unwrap_or("ID");
+    match (request["method"].as_str().unwrap_or_default(), answer) {
+        ("item/commandExecution/requestApproval" | "item/fileChange/requestApproval", Answer::Approve) => {
+            Ok(json!({"decision": "accept"}))
+        }
+        // The other way to refuse would interrupt the whole turn.
+        ("item/commandExecution/requestApproval" | "item/fileChange/requestApproval", Answer::Deny) => {
+            Ok(json!({"decision": "decline"}))
+        }
+        ("item/permissions/requestApproval", Answer::Approve) => {
+            Ok(json!({"permissions": params["permissions"]}))
+        }
+        ("item/permissions/requestApproval", Answer::Deny) => Ok(json!({"permissions": {}})),
+        ("mcpServer/elicitation/request", Answer::Deny) => Ok(json!({"action": "decline"})),
+        ("item/tool/requestUserInput", Answer::Text(text)) => {
+            let asked: Vec<&str> = params["questions"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(|q| q["id"].as_str())
+                .collect();
+            let answers = crate::control::one_for_each(text, asked.len())?;
+            let pairs =
+                asked.iter().zip(answers).map(|(id, text)| ((*id).to_owned(), json!({"answers": [text]})));
+            Ok(json!({"answers": pairs.collect::<serde_json::Map<_, _>>()}))
+        }
+        ("item/tool/requestUserInput", _) => {
+            Err(Error::refused("it asks a question, which yes or no does not answer")
+                .hint(format!("`agentctl answer {id} TEXT` answers it")))
+        }
+        (method, Answer::Text(_)) if method.ends_with("requestApproval") => {
+            Err(Error::refused("it waits for an approval")
+                .hint(format!("`agentctl approve {id}` or `agentctl deny {id}`")))
+        }
+        (method, _) => Err(Error::refused(format!(
+            "it waits for {}, which can only be answered where it runs",
+            clean_cut(&one_line(method), Some(80))
+        ))),
+    }
+}
+
+#[cfg(test)]
+#[path = "steer_tests.rs"]
+mod tests;

@@ -1,0 +1,103 @@
+//! The end of a conversation, read once or followed as it grows.
+
+use std::collections::HashSet;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use agentctl_model::Entry;
+
+use super::entries::{Named, entries};
+use super::records::{Message, Part};
+use super::session::Conversation;
+use crate::agents::opencode::storage::database::{Stored, is_tree_file};
+use crate::agents::opencode::storage::tree::Tree;
+use crate::transcript::jsonl::follow::Follow;
+use crate::{ReadError, sqlite};
+
+/// Larger parts are not shown: a tool's answer is cut to far less anyway.
+const LARGEST_PART: u64 = 16 << 20;
+/// How many messages back a follower searches for steps that were rewritten.
+const REWRITTEN: usize = 12;
+
+/// The last `limit` entries, oldest first.
+pub(crate) fn read_last(place: &Path, id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {
+    let enough = |shown: &[Named], _: usize| shown.len() >= limit;
+    let mut last = newest(place, id, true, &enough)?;
+    last.drain(..last.len().saturating_sub(limit));
+    Ok(last.into_iter().map(|named| named.entry).collect())
+}
+
+/// The entries of the newest messages, oldest first: whole messages, until `enough` returns true.
+fn newest(
+    place: &Path,
+    id: &str,
+    settled: bool,
+    enough: &dyn Fn(&[Named], usize) -> bool,
+) -> Result<Vec<Named>, ReadError> {
+    let failed = |error: io::Error| ReadError::new(place, error);
+    if is_tree_file(place) {
+        // storage/session/<project>/<id>.json
+        let storage = place.ancestors().nth(3).unwrap_or(place);
+        return collect(&Tree::new(storage.to_owned()), id, settled, enough).map_err(failed);
+    }
+    sqlite::read(place, |database| collect(&Stored(database.connection), id, settled, enough))
+        .map_err(|error| failed(io::Error::other(error)))
+}
+
+fn collect<C: Conversation>(
+    store: &C,
+    id: &str,
+    settled: bool,
+    enough: &dyn Fn(&[Named], usize) -> bool,
+) -> Result<Vec<Named>, C::Error> {
+    // The entries are collected newest first.
+    let mut shown: Vec<Named> = Vec::new();
+    for (index, message_id) in store.newest(id, usize::MAX)?.into_iter().enumerate() {
+        if enough(&shown, index) {
+            break;
+        }
+        let json = store.message(id, &message_id)?;
+        let Some(message) = Message::parse(&json) else { continue };
+        let raw = store.parts(&message_id, LARGEST_PART)?;
+        let parts: Vec<(String, Part<'_>)> =
+            raw.iter().filter_map(|raw| Some((raw.id.clone(), raw.parse()?))).collect();
+        shown.extend(entries(&message_id, &message, &parts, settled).into_iter().rev());
+    }
+    shown.reverse();
+    Ok(shown)
+}
+
+/// Follows one session. Records are rewritten as they grow, so entries that were returned are remembered by name.
+pub(crate) struct Follower {
+    place: PathBuf,
+    id: String,
+    given: HashSet<String>,
+    backlog: Option<usize>,
+}
+
+impl Follower {
+    pub(crate) fn start(place: &Path, id: &str, backlog: usize) -> Self {
+        Self { place: place.to_owned(), id: id.to_owned(), given: HashSet::new(), backlog: Some(backlog) }
+    }
+}
+
+impl Follow for Follower {
+    fn next(&mut self) -> Result<Vec<Entry>, ReadError> {
+        let backlog = self.backlog.take();
+        let given = &self.given;
+        let enough = |shown: &[Named], messages: usize| match backlog {
+            Some(backlog) => shown.len() >= backlog && messages >= REWRITTEN,
+            // Everything new is newer than the first message that has nothing new.
+            None => messages >= REWRITTEN && shown.last().is_some_and(|named| given.contains(&named.key)),
+        };
+        let shown = newest(&self.place, &self.id, false, &enough)?;
+        let skipped = backlog.map_or(0, |backlog| shown.len().saturating_sub(backlog));
+        let mut fresh = Vec::new();
+        for (index, named) in shown.into_iter().enumerate() {
+            if self.given.insert(named.key) && index >= skipped {
+                fresh.push(named.entry);
+            }
+        }
+        Ok(fresh)
+    }
+}

@@ -1,0 +1,7 @@
+//! What a stored conversation says: its messages and their parts, the same in the database and in the old tree.
+
+pub(super) mod entries;
+pub(super) mod follow;
+pub(super) mod records;
+pub(crate) mod session;
+pub(super) mod turn;

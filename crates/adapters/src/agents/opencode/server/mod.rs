@@ -1,0 +1,6 @@
+//! OpenCode's own server in a live process: what it reports, what it announces, and what it can be told.
+
+pub(super) mod ask;
+pub(super) mod feed;
+mod http;
+pub(super) mod steer;

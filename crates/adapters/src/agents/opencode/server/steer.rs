@@ -1,0 +1,99 @@
+//! Controls a session that a listening OpenCode process runs: send a message, answer a request, interrupt its turn.
+//!
+//! Only the process that runs the turn may be asked. Any other process accepts everything and does nothing.
+
+use std::net::SocketAddr;
+
+use agentctl_model::Error;
+use agentctl_model::text::{clean_cut, one_line};
+use serde_json::{Value, json};
+
+use super::ask::{Request, ServerReport, report_at};
+use super::http::{ACTION_TIMEOUT, Reply, post};
+use crate::Answer;
+use crate::control::LiveSession;
+use crate::wire::http::escaped;
+
+/// One session of one server.
+pub(crate) struct Steered {
+    address: SocketAddr,
+    directory: String,
+    id: String,
+    report: ServerReport,
+}
+
+impl Steered {
+    /// Connects to the first of the addresses that answers like OpenCode's own server.
+    pub(crate) fn reach(addresses: &[SocketAddr], directory: &str, id: &str) -> Result<Self, Error> {
+        let report_of =
+            |address: &SocketAddr| Some((*address, report_at(*address, directory, ACTION_TIMEOUT)?));
+        let answering = addresses.iter().find_map(report_of);
+        let (address, report) = answering.ok_or_else(|| {
+            let places: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+            Error::no_answer(format!(
+                "the server at {} does not answer as one of OpenCode; one that wants a password can only be used where that is known",
+                places.join(", ")
+            ))
+        })?;
+        Ok(Self { address, directory: directory.to_owned(), id: id.to_owned(), report })
+    }
+
+    fn permit(&self, asked: &Request, reply: &str) -> Result<(), Error> {
+        self.post(&format!("/permission/{}/reply", escaped(asked.id())), &json!({"reply": reply}))
+    }
+
+    fn post(&self, path: &str, body: &Value) -> Result<(), Error> {
+        let target = format!("{path}?directory={}", escaped(&self.directory));
+        let address = self.address;
+        match post(address, &target, &body.to_string()) {
+            Ok(Reply { status: 200..300, .. }) => Ok(()),
+            Ok(Reply { status, body }) => {
+                let words = clean_cut(&one_line(&String::from_utf8_lossy(&body)), Some(300));
+                Err(Error::refused(format!("the server at {address} refused {path}: {status} {words}")))
+            }
+            Err(error) => Err(Error::no_answer(format!("the server at {address} did not answer: {error}"))),
+        }
+    }
+}
+
+impl LiveSession for Steered {
+    /// The server keeps the message until the session processes it.
+    fn send(&mut self, words: &str) -> Result<(), Error> {
+        let prompt = json!({"parts": [{"type": "text", "text": words}]});
+        self.post(&format!("/session/{}/prompt_async", escaped(&self.id)), &prompt)
+    }
+
+    fn interrupt(&mut self) -> Result<(), Error> {
+        if !self.report.works_on(&self.id) {
+            return Ok(());
+        }
+        self.post(&format!("/session/{}/abort", escaped(&self.id)), &json!({}))
+    }
+
+    fn answer(&mut self, answer: &Answer) -> Result<(), Error> {
+        let (approval, question) = self.report.waiting(&self.id);
+        match (approval, question, answer) {
+            (Some(asked), _, Answer::Approve) => self.permit(asked, "once"),
+            (Some(asked), _, Answer::Deny) => self.permit(asked, "reject"),
+            (_, Some(asked), Answer::Text(text)) => {
+                let answers = crate::control::one_for_each(text, asked.questions())?;
+                let answers: Vec<Value> = answers.into_iter().map(|answer| json!([answer])).collect();
+                self.post(&format!("/question/{}/reply", escaped(asked.id())), &json!({"answers": answers}))
+            }
+            (None, Some(asked), Answer::Deny) => {
+                self.post(&format!("/question/{}/reject", escaped(asked.id())), &json!({}))
+            }
+            (None, Some(_), Answer::Approve) => {
+                Err(Error::refused("it asks a question, which yes or no does not answer")
+                    .hint(format!("`agentctl answer {} TEXT` answers it", self.id)))
+            }
+            (Some(_), None, Answer::Text(_)) => Err(Error::refused("it waits for an approval")
+                .hint(format!("`agentctl approve {0}` or `agentctl deny {0}`", self.id))),
+            (None, None, _) => Err(Error::refused(format!("{} waits for nothing", self.id))),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "steer_tests.rs"]
+mod tests;

@@ -1,0 +1,6 @@
+//! Where OpenCode stores sessions: the databases, and the old tree of files.
+
+pub(super) mod database;
+pub(crate) mod selection;
+pub(super) mod survey;
+pub(crate) mod tree;
