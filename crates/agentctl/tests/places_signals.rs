@@ -83,7 +83,7 @@ fn every_place_that_sends_a_signal_is_written_down_with_its_check() {
 }
 
 #[test]
-fn the_hands_are_reached_through_a_proof_only() {
+fn signals_are_sent_through_a_proof_only() {
     // `signal::pidfd` and `signal::polled` signal any process they are given, so only the proof may call
     // them.
     let mut files = Vec::new();

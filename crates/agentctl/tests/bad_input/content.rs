@@ -86,22 +86,32 @@ fn damage_in_the_first_the_middle_and_the_last_line() {
 
 #[test]
 fn bytes_that_are_not_utf8_are_replaced_and_the_record_counts() {
-    for hit in [0, 3, lines().len() - 1] {
+    const REPLACED: &str = "\u{fffd}\u{fffd}\u{fffd}(";
+    let last = lines().len() - 1;
+    for (hit, text) in [(0, "first"), (3, "two"), (last, "it is done")] {
         let storage = Storage::sound();
         let mut bytes = Vec::new();
         for (number, line) in lines().iter().enumerate() {
             let mut line = line.as_bytes().to_vec();
             if number == hit {
-                // In the text of the message, which is the last string of a line.
-                let end = line.iter().rposition(|byte| *byte == b'"').unwrap();
+                let quoted = format!("\"{text}\"");
+                let at = line.windows(quoted.len()).position(|part| part == quoted.as_bytes()).unwrap();
+                let end = at + quoted.len() - 1;
                 line.splice(end..end, *b"\xff\xfe\xc3\x28");
             }
             bytes.extend(line);
         }
         std::fs::write(storage.hurt(), bytes).unwrap();
         let seen = storage.examine();
-        completed(seen.row(HURT).unwrap());
         seen.complete();
+        let row = seen.row(HURT).unwrap();
+        assert_eq!((&row["status"], &row["outcome"]), (&"stopped".into(), &"completed".into()), "{row:#}");
+        assert_eq!(row["tokens"]["in"], 33, "every record counts: {row:#}");
+        let shown = |number, text: &str| text.to_owned() + if hit == number { REPLACED } else { "" };
+        assert_eq!(row["prompt"], shown(0, "first"), "{row:#}");
+        assert_eq!(row["lastMessage"], shown(last, "it is done"), "{row:#}");
+        let peeked = storage.home.agentctl(&["peek", HURT, "--json"]).ok().stdout;
+        assert!(peeked.contains(&format!("{text}{REPLACED}")), "{peeked}");
     }
 }
 

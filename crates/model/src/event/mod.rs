@@ -228,4 +228,14 @@ mod tests {
         }
         assert_eq!(EventKind::parse("session.asleep"), None);
     }
+
+    #[test]
+    fn the_schema_is_a_flat_list_of_names() {
+        let schema = schemars::schema_for!(EventKind);
+        assert_eq!(
+            schema.get("enum").and_then(|names| names.as_array()).map(Vec::len),
+            Some(17),
+            "{schema:?}"
+        );
+    }
 }
