@@ -90,6 +90,7 @@ impl From<ErrorKind> for Exit {
             ErrorKind::Failed | ErrorKind::AgentFailed | ErrorKind::NoAnswer | ErrorKind::Busy => {
                 Self::Failed
             }
+            ErrorKind::TimedOut => Self::Timeout,
             ErrorKind::NoDaemon => Self::NoDaemon,
             ErrorKind::Interrupted => Self::Interrupted,
         }

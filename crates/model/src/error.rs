@@ -26,6 +26,8 @@ pub enum ErrorKind {
     AgentFailed,
     /// The agent did not answer. Unless the message says otherwise, it is not known whether it accepted the request.
     NoAnswer,
+    /// The time that the caller gave was up, and nothing was done.
+    TimedOut,
     /// The daemon is needed and not available.
     NoDaemon,
     /// There is too much to do at once.
@@ -35,7 +37,7 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Usage,
         Self::NotFound,
         Self::Ambiguous,
@@ -45,6 +47,7 @@ impl ErrorKind {
         Self::Failed,
         Self::AgentFailed,
         Self::NoAnswer,
+        Self::TimedOut,
         Self::NoDaemon,
         Self::Busy,
         Self::Interrupted,

@@ -15,15 +15,22 @@ use agentctl_model::{
     CleanSignal, Error, FirstWords, IdSource, Intent, KernelView, Process, Session, SpawnPlan, Stdin, StopWay,
 };
 
-use crate::hold::HoldPlan;
+use crate::hold::{Acceptance, Decision, HoldPlan};
 use crate::{Adapter, Root};
 
 /// A person's answer to a session that waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
-    Approve,
-    Deny,
-    Text(String),
+pub struct Answer {
+    /// The agent's id of the request that is answered; `None` only where the agent has none.
+    pub request: Option<String>,
+    pub decision: Decision,
+}
+
+impl From<Decision> for Answer {
+    /// An answer to whatever the session waits for.
+    fn from(decision: Decision) -> Self {
+        Self { request: None, decision }
+    }
 }
 
 /// What agentctl can do with one agent beyond reading it.
@@ -81,13 +88,19 @@ pub trait Control: Adapter {
     }
 
     /// Tells the server that owns a session to interrupt its turn.
-    fn interrupt(&self, root: &Root, kernel: &KernelView, session: &Session) -> Result<(), Error> {
+    fn interrupt(&self, root: &Root, kernel: &KernelView, session: &Session) -> Result<Acceptance, Error> {
         let live = self.reach(root, kernel, session)?;
         live.ok_or_else(|| no_way_in(session, "be interrupted"))?.interrupt()
     }
 
     /// Sends a message to a live session. Success means that the agent accepted it.
-    fn send(&self, root: &Root, kernel: &KernelView, session: &Session, words: &str) -> Result<(), Error> {
+    fn send(
+        &self,
+        root: &Root,
+        kernel: &KernelView,
+        session: &Session,
+        words: &str,
+    ) -> Result<Acceptance, Error> {
         self.takes(words)?;
         let live = self.reach(root, kernel, session)?;
         live.ok_or_else(|| no_way_in(session, "be spoken to"))?.send(words)
@@ -115,11 +128,11 @@ pub trait Control: Adapter {
 /// confirmed it.
 pub trait LiveSession {
     /// Interrupts the turn with its tools; a session that is not working has nothing to interrupt.
-    fn interrupt(&mut self) -> Result<(), Error>;
+    fn interrupt(&mut self) -> Result<Acceptance, Error>;
 
-    fn send(&mut self, words: &str) -> Result<(), Error>;
+    fn send(&mut self, words: &str) -> Result<Acceptance, Error>;
 
-    /// Answers the first request that the session waits for.
+    /// Answers a request that the session waits for.
     fn answer(&mut self, answer: &Answer) -> Result<(), Error>;
 }
 

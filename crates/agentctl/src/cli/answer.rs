@@ -2,12 +2,13 @@
 //! agent offers a way in.
 
 use agentctl_adapters::Answer;
+use agentctl_adapters::hold::Decision;
 use agentctl_fleet::Purpose;
 use agentctl_fleet::act::steer::answered;
 use agentctl_model::text;
 use clap::builder::NonEmptyStringValueParser;
 
-use super::send;
+use super::send::{self, Steering};
 use super::target::Target;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
@@ -21,14 +22,22 @@ use crate::surroundings::Surroundings;
 pub(crate) struct ApproveArgs {
     #[command(flatten)]
     options: AnswerOptions,
+    /// Allow what is like it too, for the rest of this session
+    #[arg(long)]
+    always: bool,
 }
 
 /// Deny what a session waits for, where its agent offers a way in
 #[derive(Debug, clap::Args)]
-#[command(after_help = "`agentctl inbox` shows what waits. Elsewhere the refusal says where to answer.")]
+#[command(after_help = "`agentctl inbox` shows what waits. Elsewhere the refusal says where to answer.\n\
+    A reason goes with the denial where the agent has a place for it, else as the\n\
+    next message.")]
 pub(crate) struct DenyArgs {
     #[command(flatten)]
     options: AnswerOptions,
+    /// Why, for the agent
+    #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true, value_parser = NonEmptyStringValueParser::new())]
+    message: Option<String>,
 }
 
 /// Answer the question that a session waits with, where its agent offers a way in
@@ -46,7 +55,12 @@ pub(crate) struct AnswerArgs {
 struct AnswerOptions {
     #[command(flatten)]
     target: Target,
-    /// As JSON: id, adapter, accepted, session
+    /// Which request, by its id, where several wait
+    #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
+    request: Option<String>,
+    #[command(flatten)]
+    steering: Steering,
+    /// As JSON: id, adapter, request, decision, message, answered, session
     #[arg(long)]
     json: bool,
 }
@@ -56,11 +70,12 @@ pub(crate) fn approve(
     surroundings: &Surroundings,
     out: &mut Output,
 ) -> Result<Exit, Failure> {
-    args.options.give(Answer::Approve, "the approval", surroundings, out)
+    let decision = if args.always { Decision::AllowAlways } else { Decision::AllowOnce };
+    args.options.give(decision, "the approval", surroundings, out)
 }
 
 pub(crate) fn deny(args: &DenyArgs, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
-    args.options.give(Answer::Deny, "the denial", surroundings, out)
+    args.options.give(Decision::Deny { reason: args.message.clone() }, "the denial", surroundings, out)
 }
 
 pub(crate) fn answer(
@@ -68,33 +83,33 @@ pub(crate) fn answer(
     surroundings: &Surroundings,
     out: &mut Output,
 ) -> Result<Exit, Failure> {
-    args.options.give(Answer::Text(args.text.clone()), "the answer", surroundings, out)
+    args.options.give(Decision::Text(args.text.clone()), "the answer", surroundings, out)
 }
 
 impl AnswerOptions {
     fn give(
         &self,
-        answer: Answer,
+        decision: Decision,
         noun: &str,
         surroundings: &Surroundings,
         out: &mut Output,
     ) -> Result<Exit, Failure> {
         let fleet = surroundings.fleet()?;
         let (target, _) = self.target.find(Purpose::Act, &fleet, surroundings, out)?;
-        let pending = answered(&target.session, &answer).cloned();
-        let request = pending.as_ref().and_then(|pending| pending.summary.as_deref());
+        let answer = Answer { request: self.request.clone(), decision };
+        let pending = answered(&target.session, &answer)?;
+        let request = pending.and_then(|pending| pending.summary.as_deref());
         let shown = request.map(|request| request::lines(request, 2, out.width())).unwrap_or_default();
         if !self.json && !shown.is_empty() {
             let id = text::one_line(&target.key.id);
             // A denial also answers a request for approval.
-            let wanted = if answer == Answer::Deny { "the approval" } else { noun };
+            let wanted = if matches!(answer.decision, Decision::Deny { .. }) { "the approval" } else { noun };
             let about = format!("{} session {id} waits for {wanted} of", target.key.adapter);
             out.beside(std::iter::once(about).chain(shown.iter().cloned()));
         }
-        fleet.answer(&target, answer)?;
+        let receipt = fleet.answer(&target, answer, self.steering.options())?;
         let to = if shown.is_empty() { "" } else { " of" };
         let what: Vec<String> = std::iter::once(format!("accepted {noun}{to}")).chain(shown).collect();
-        let receipt = fleet.receipt(&target).answering(pending);
-        send::tell(&target, &what.join("\n"), self.json, &receipt, out)
+        send::tell(&target, &what.join("\n"), self.json, &receipt, receipt.session.as_ref(), out)
     }
 }

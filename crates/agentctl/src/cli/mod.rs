@@ -15,6 +15,7 @@ mod fuse;
 mod fuses;
 mod group;
 mod inbox;
+mod interrupt;
 mod launch;
 mod list;
 mod lock;
@@ -120,6 +121,7 @@ enum Command {
     Approve(answer::ApproveArgs),
     Deny(answer::DenyArgs),
     Answer(answer::AnswerArgs),
+    Interrupt(interrupt::Args),
     Lock(lock::Args),
     Unlock(lock::UnlockArgs),
     Locks(locks::Args),
@@ -249,6 +251,7 @@ pub(crate) fn run(cli: Cli, surroundings: Surroundings, out: &mut Output) -> Res
         Some(Command::Approve(args)) => answer::approve(&args, surroundings, out),
         Some(Command::Deny(args)) => answer::deny(&args, surroundings, out),
         Some(Command::Answer(args)) => answer::answer(&args, surroundings, out),
+        Some(Command::Interrupt(args)) => interrupt::run(&args, surroundings, out),
         Some(Command::Stop(args)) => stop::run(&args, surroundings, out),
         Some(Command::Wait(args)) => wait::run(&args, surroundings, out),
         Some(Command::Inbox(args)) => inbox::run(&args, surroundings, out),

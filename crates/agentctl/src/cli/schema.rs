@@ -1,7 +1,7 @@
 //! `agentctl schema`: the JSON Schema of everything that `--json` prints, the API returns and webhooks send.
 
 use agentctl_daemon::{EventMessage, FuseList, Messages, ProblemObject};
-use agentctl_fleet::act::steer::Receipt;
+use agentctl_fleet::act::steer::{AnswerReceipt, InterruptReceipt, SendReceipt};
 use agentctl_fleet::act::stop::StopAnswer;
 use agentctl_fleet::keep::locks::LockList;
 use agentctl_fleet::keep::outbox::Payload;
@@ -44,7 +44,7 @@ const fn named<T: JsonSchema>(name: &'static str) -> Named {
     }
 }
 
-const ALL: [Named; 32] = [
+const ALL: [Named; 34] = [
     named::<Session>("session"),
     named::<ListAnswer<'_>>("list"),
     named::<Explanation<'_>>("explain"),
@@ -53,7 +53,9 @@ const ALL: [Named; 32] = [
     named::<DryRun<'_>>("launch-dry-run"),
     named::<GroupLaunch>("group-launch"),
     named::<StopAnswer>("stop"),
-    named::<Receipt>("accepted"),
+    named::<SendReceipt>("accepted"),
+    named::<AnswerReceipt>("answered"),
+    named::<InterruptReceipt>("interrupted"),
     named::<Way>("attach"),
     named::<Waited<'_>>("wait"),
     named::<Inbox>("inbox"),

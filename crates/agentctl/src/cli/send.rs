@@ -1,10 +1,12 @@
 //! `agentctl send ID MESSAGE`: sends a message to a live session, where its agent offers a way in.
 
 use std::io::Write;
+use std::time::Duration;
 
 use agentctl_fleet::Purpose;
-use agentctl_fleet::act::steer::Receipt;
-use agentctl_model::{Surveyed, text};
+use agentctl_fleet::act::steer::{Accepted, SteerOptions};
+use agentctl_model::{Session, Surveyed, text};
+use serde::Serialize;
 
 use super::message::Message;
 use super::target::Target;
@@ -12,7 +14,7 @@ use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::link::daemon_process::DaemonProcess;
 use crate::output::Output;
-use crate::render::{json, style};
+use crate::render::{json, style, time};
 use crate::surroundings::Surroundings;
 
 /// Say something to a live session, where its agent offers a way in
@@ -27,9 +29,36 @@ pub(crate) struct Args {
     target: Target,
     #[command(flatten)]
     message: Message,
-    /// As JSON: id, adapter, accepted, session
+    #[command(flatten)]
+    steering: Steering,
+    /// Mean it as a command of the agent, such as /compact
+    #[arg(long)]
+    command: bool,
+    /// As JSON: id, adapter, accepted (now or queued), session
     #[arg(long)]
     json: bool,
+}
+
+/// What every command that steers takes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Steering {
+    /// How long the agent may take to accept it [default: 30s]
+    #[arg(long, value_name = "TIME", value_parser = time::parse_duration)]
+    timeout: Option<Duration>,
+    /// Steer the session even from one of its own processes
+    #[arg(long)]
+    allow_self: bool,
+}
+
+impl Steering {
+    pub(super) fn options(&self) -> SteerOptions {
+        let usual = SteerOptions::default();
+        SteerOptions {
+            allow_self: self.allow_self,
+            timeout: self.timeout.unwrap_or(usual.timeout),
+            as_command: usual.as_command,
+        }
+    }
 }
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
@@ -37,8 +66,13 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     let fleet = surroundings.fleet()?;
     let (target, _) = args.target.find(Purpose::Act, &fleet, surroundings, out)?;
     DaemonProcess::wanted(surroundings, out);
-    fleet.send(&target, &words)?;
-    tell(&target, "accepted the message", args.json, &fleet.receipt(&target), out)
+    let options = SteerOptions { as_command: args.command, ..args.steering.options() };
+    let receipt = fleet.send(&target, &words, options)?;
+    let what = match receipt.accepted {
+        Accepted::Now => "accepted the message",
+        Accepted::Queued => "has the message in its queue",
+    };
+    tell(&target, what, args.json, &receipt, receipt.session.as_ref(), out)
 }
 
 /// Reports that the agent accepted it, and the state of the session now.
@@ -46,7 +80,8 @@ pub(super) fn tell(
     target: &Surveyed,
     what: &str,
     as_json: bool,
-    receipt: &Receipt,
+    receipt: &impl Serialize,
+    now: Option<&Session>,
     out: &mut Output,
 ) -> Result<Exit, Failure> {
     if as_json {
@@ -55,7 +90,7 @@ pub(super) fn tell(
     }
     let id = text::one_line(&target.key.id);
     writeln!(out, "{} {what}", target.key.adapter)?;
-    if let Some(now) = &receipt.session {
+    if let Some(now) = now {
         let look = style::look(now.status, now.outcome);
         let status = out.paint.apply(look.tone, &format!("{} {}", look.glyph, look.word));
         writeln!(out, "  {id} is {status}")?;

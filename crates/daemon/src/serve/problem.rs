@@ -76,7 +76,7 @@ fn of_kind(kind: ErrorKind) -> (StatusCode, &'static str) {
             (StatusCode::INTERNAL_SERVER_ERROR, "failed")
         }
         ErrorKind::AgentFailed => (StatusCode::BAD_GATEWAY, "failed"),
-        ErrorKind::NoAnswer => (StatusCode::GATEWAY_TIMEOUT, "failed"),
+        ErrorKind::NoAnswer | ErrorKind::TimedOut => (StatusCode::GATEWAY_TIMEOUT, "failed"),
         ErrorKind::Busy => (StatusCode::SERVICE_UNAVAILABLE, "busy"),
     }
 }
@@ -95,6 +95,7 @@ fn usual_hint(kind: ErrorKind) -> Option<&'static str> {
         | ErrorKind::Failed
         | ErrorKind::AgentFailed
         | ErrorKind::NoAnswer
+        | ErrorKind::TimedOut
         | ErrorKind::NoDaemon
         | ErrorKind::Interrupted => None,
     }

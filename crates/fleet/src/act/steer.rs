@@ -6,50 +6,171 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
+use agentctl_adapters::hold::{Acceptance, Decision, Verb};
 use agentctl_adapters::{Answer, Control, Root};
 use agentctl_model::{
-    Capability, Error, ErrorKind, KernelView, Pending, PendingKind, Session, Status, Surveyed,
+    Capability, Error, ErrorKind, KernelView, OptionKind, OptionScope, Pending, PendingKind, Session,
+    SessionKey, Status, Surveyed, text,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::act::offered::unless_offered;
+use crate::hold::Held;
 use crate::read::survey::kernel::KernelSnapshot;
 use crate::{Fleet, Offer};
 
 /// How long a server may take to accept. One that takes longer hangs.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What `send`, `approve`, `deny` and `answer` print with --json, and their routes answer. A refusal is an error instead.
+/// Who steers, and how long the agent may take.
+#[derive(Debug, Clone, Copy)]
+pub struct SteerOptions {
+    /// The caller accepts that a process of the session steers the session itself.
+    pub allow_self: bool,
+    /// How long the agent may take to accept.
+    pub timeout: Duration,
+    /// A message is meant as a command of the agent.
+    pub as_command: bool,
+}
+
+impl Default for SteerOptions {
+    fn default() -> Self {
+        Self { allow_self: false, timeout: TIMEOUT, as_command: false }
+    }
+}
+
+/// What `send --json` prints, and its route answers. A refusal is an error instead.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(rename = "Taken")]
-pub struct Receipt {
+pub struct SendReceipt {
     id: String,
     adapter: String,
     /// By the agent itself.
-    accepted: bool,
-    /// What was answered, as it was shown; `null` where nothing waited or words were sent.
-    answered: Option<Pending>,
+    pub accepted: Accepted,
     /// The session as it is afterwards; `null` when it could not be looked at again.
     pub session: Option<Session>,
 }
 
-impl Receipt {
-    /// Returns the same, with what was answered.
-    #[must_use]
-    pub fn answering(self, answered: Option<Pending>) -> Self {
-        Self { answered, ..self }
+/// How the agent took a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Accepted {
+    // It works on it, or takes it into the open turn.
+    Now,
+    // Its own queue has it.
+    Queued,
+}
+
+/// What `approve`, `deny` and `answer` print with --json, and their route answers. A refusal is an error instead.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AnswerReceipt {
+    id: String,
+    adapter: String,
+    /// The agent's own id of the request; `null` if it has none.
+    request: Option<String>,
+    decision: DecisionKind,
+    /// Where the reason of a denial went; `null` where none was given.
+    message: Option<ReasonWay>,
+    /// What was answered, as it was shown; `null` where nothing was seen to wait.
+    pub answered: Option<Pending>,
+    /// The session as it is afterwards; `null` when it could not be looked at again.
+    pub session: Option<Session>,
+}
+
+/// What was decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DecisionKind {
+    AllowOnce,
+    AllowAlways,
+    Deny,
+    Answer,
+}
+
+/// Where the reason of a denial went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReasonWay {
+    // The protocol has a place for it in the answer.
+    WithAnswer,
+    // It was sent as the next message.
+    AsMessage,
+}
+
+/// What `interrupt --json` prints, and its route answers.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct InterruptReceipt {
+    id: String,
+    adapter: String,
+    /// False: no turn was open.
+    pub interrupted: bool,
+    /// Messages that stay in the agent's own queue.
+    pub still_queued: usize,
+    /// The session as it is afterwards; `null` when it could not be looked at again.
+    pub session: Option<Session>,
+}
+
+impl From<&Decision> for DecisionKind {
+    fn from(decision: &Decision) -> Self {
+        match decision {
+            Decision::AllowOnce => Self::AllowOnce,
+            Decision::AllowAlways => Self::AllowAlways,
+            Decision::Deny { .. } => Self::Deny,
+            Decision::Text(_) => Self::Answer,
+        }
     }
 }
 
-/// Returns the pending request of a session to which this answer goes: the first that it fits.
-pub fn answered<'s>(session: &'s Session, answer: &Answer) -> Option<&'s Pending> {
-    let fits = |pending: &&Pending| match answer {
-        Answer::Approve | Answer::Deny => pending.kind == PendingKind::Approval,
-        Answer::Text(_) => pending.kind == PendingKind::Question,
+/// Returns the pending request of a session to which this answer goes. One that is named must be there; of several that
+/// fit, one must be named.
+pub fn answered<'s>(session: &'s Session, answer: &Answer) -> Result<Option<&'s Pending>, Error> {
+    if let Some(id) = &answer.request {
+        let named = session.pending.iter().find(|pending| pending.id.as_ref() == Some(id));
+        return named.map(Some).ok_or_else(|| {
+            Error::refused(format!("session {} does not wait for an answer to {id} any more", session.id))
+                .hint("`agentctl inbox` shows what waits now")
+        });
+    }
+    let kind = match answer.decision {
+        Decision::AllowOnce | Decision::AllowAlways | Decision::Deny { .. } => PendingKind::Approval,
+        Decision::Text(_) => PendingKind::Question,
     };
-    session.pending.iter().find(fits).or_else(|| session.pending.first())
+    let fitting: Vec<&Pending> = session.pending.iter().filter(|pending| pending.kind == kind).collect();
+    match (fitting.as_slice(), session.pending.as_slice()) {
+        ([one], _) => Ok(Some(*one)),
+        ([], [one]) => Ok(Some(one)),
+        ([], _) => Ok(None),
+        // Older requests without an id are answered in the agent's own order.
+        ([first, ..], _) if first.id.is_none() => Ok(Some(first)),
+        (several, _) => {
+            let lines = several.iter().map(|pending| {
+                let id = pending.id.as_deref().unwrap_or("?");
+                let summary = pending.summary.as_deref().unwrap_or_default();
+                format!("  {} {}", text::one_line(id), text::clean_cut(&text::one_line(summary), Some(100)))
+            });
+            let lines: Vec<String> = lines.collect();
+            let message = format!("session {} waits for several answers:\n{}", session.id, lines.join("\n"));
+            Err(Error::new(ErrorKind::Ambiguous, message).hint("name one of them with --request"))
+        }
+    }
+}
+
+/// Refuses a permission for always that the agent does not offer, or that would reach further than the session.
+fn check_always(pending: &Pending, adapter: &str) -> Result<(), Error> {
+    let always = || pending.options.iter().filter(|option| option.kind == OptionKind::AllowAlways);
+    if always().any(|option| option.scope <= OptionScope::Session) {
+        return Ok(());
+    }
+    let Some(option) = always().next() else {
+        return Err(Error::refused(format!("{adapter} does not offer to allow this always"))
+            .hint("`agentctl approve` without --always allows it once"));
+    };
+    let label = text::clean_cut(&text::one_line(&option.label), Some(100));
+    Err(Error::refused(format!("{adapter} offers \"{label}\", which reaches further than this session"))
+        .hint("allow it once here, or choose that in the agent itself"))
 }
 
 /// What an adapter needs to reach a session. It owns its data, because a late thread may outlive the command.
@@ -63,40 +184,137 @@ struct WayIn {
 impl Fleet {
     /// Sends a message to a live session. If the agent does not answer, the error is of the kind
     /// [`NoAnswer`](ErrorKind::NoAnswer): it is not known whether the agent accepted the message.
-    pub fn send(&self, target: &Surveyed, words: &str) -> Result<(), Error> {
-        let sent = self.say(target, words);
-        sent.map_err(|error| unless_offered(error, &target.key.adapter, Capability::Send))
+    pub fn send(&self, target: &Surveyed, words: &str, options: SteerOptions) -> Result<SendReceipt, Error> {
+        let sent = self.say(target, words, options);
+        let how = sent.map_err(|error| unless_offered(error, &target.key.adapter, Capability::Send))?;
+        let accepted = if how == Acceptance::Queued { Accepted::Queued } else { Accepted::Now };
+        let SessionKey { id, adapter, .. } = target.key.clone();
+        Ok(SendReceipt { id, adapter, accepted, session: self.now(target) })
     }
 
     /// Answers what a live session waits for; the errors are those of [`Fleet::send`].
-    pub fn answer(&self, target: &Surveyed, answer: Answer) -> Result<(), Error> {
-        let answered = self.reply(target, answer);
-        answered.map_err(|error| unless_offered(error, &target.key.adapter, Capability::Approve))
+    pub fn answer(
+        &self,
+        target: &Surveyed,
+        answer: Answer,
+        options: SteerOptions,
+    ) -> Result<AnswerReceipt, Error> {
+        let pending = answered(&target.session, &answer)?.cloned();
+        let request = answer.request.clone().or_else(|| pending.as_ref()?.id.clone());
+        if let (Decision::AllowAlways, Some(pending)) = (&answer.decision, &pending) {
+            check_always(pending, &target.key.adapter)?;
+        }
+        let answer = Answer { request: request.clone(), ..answer };
+        let decision = DecisionKind::from(&answer.decision);
+        let answered = self.reply(target, answer, options);
+        let message =
+            answered.map_err(|error| unless_offered(error, &target.key.adapter, Capability::Approve))?;
+        let SessionKey { id, adapter, .. } = target.key.clone();
+        Ok(AnswerReceipt {
+            id,
+            adapter,
+            request,
+            decision,
+            message,
+            answered: pending,
+            session: self.now(target),
+        })
     }
 
-    fn say(&self, target: &Surveyed, words: &str) -> Result<(), Error> {
+    /// Ends the open turn and keeps the session, where its agent offers that.
+    pub fn interrupt_turn(
+        &self,
+        target: &Surveyed,
+        options: SteerOptions,
+    ) -> Result<InterruptReceipt, Error> {
+        let done = self.break_off(target, options);
+        let how = done.map_err(|error| unless_offered(error, &target.key.adapter, Capability::Interrupt))?;
+        let (interrupted, still_queued) = match how {
+            Acceptance::Interrupted { was_open, still_queued } => (was_open, still_queued),
+            Acceptance::Now | Acceptance::Queued | Acceptance::Answered => (true, 0),
+        };
+        let SessionKey { id, adapter, .. } = target.key.clone();
+        Ok(InterruptReceipt { id, adapter, interrupted, still_queued, session: self.now(target) })
+    }
+
+    /// The session as it is now; `None` when it cannot be looked at.
+    fn now(&self, target: &Surveyed) -> Option<Session> {
+        self.again(target).map(|now| *now.session)
+    }
+
+    fn say(&self, target: &Surveyed, words: &str, options: SteerOptions) -> Result<Acceptance, Error> {
         self.refuse_stopped(target)?;
         if let Some(server) = self.server_of(target) {
-            return server.send(target, words);
+            return server.send(target, words).map(|()| Acceptance::Now);
         }
         let words = words.to_owned();
+        if let Some(held) = self.holder(target) {
+            return held.tell(Verb::Send { words, as_command: options.as_command }, options);
+        }
+        if options.as_command {
+            return Err(Error::refused("only a held session can be sent a command of its agent"));
+        }
         let way = self.way_in(target)?;
-        let said = within(TIMEOUT, &target.key.adapter, move || {
+        let said = within(options.timeout, &target.key.adapter, move || {
             way.control.send(&way.root, &way.view, &way.session, &words)
         });
         said.map_err(|error| self.with_hint(error, &[Offer::Send], target))
     }
 
-    fn reply(&self, target: &Surveyed, answer: Answer) -> Result<(), Error> {
+    fn reply(
+        &self,
+        target: &Surveyed,
+        answer: Answer,
+        options: SteerOptions,
+    ) -> Result<Option<ReasonWay>, Error> {
+        self.refuse_stopped(target)?;
+        if let Some(held) = self.holder(target) {
+            return held.answer(answer, options);
+        }
+        // A reason that has no place in the answer is said afterwards.
+        let (answer, reason) = match answer.decision {
+            Decision::Deny { reason } => {
+                (Answer { decision: Decision::Deny { reason: None }, ..answer }, reason)
+            }
+            decision => (Answer { decision, ..answer }, None),
+        };
+        if let Some(server) = self.server_of(target) {
+            server.answer(target, &answer)?;
+        } else {
+            let way = self.way_in(target)?;
+            let said = within(options.timeout, &target.key.adapter, move || {
+                way.control.answer(&way.root, &way.view, &way.session, &answer)
+            });
+            said.map_err(|error| self.with_hint(error, &[Offer::Approve, Offer::Answer], target))?;
+        }
+        let Some(reason) = reason else { return Ok(None) };
+        self.say(target, &reason, options).map(|_| Some(ReasonWay::AsMessage))
+    }
+
+    fn break_off(&self, target: &Surveyed, options: SteerOptions) -> Result<Acceptance, Error> {
         self.refuse_stopped(target)?;
         if let Some(server) = self.server_of(target) {
-            return server.answer(target, &answer);
+            let still_queued = 0;
+            return server
+                .interrupt(target)
+                .map(|()| Acceptance::Interrupted { was_open: true, still_queued });
+        }
+        if let Some(held) = self.holder(target) {
+            return held.tell(Verb::Interrupt, options);
         }
         let way = self.way_in(target)?;
-        let said = within(TIMEOUT, &target.key.adapter, move || {
-            way.control.answer(&way.root, &way.view, &way.session, &answer)
+        let done = within(options.timeout, &target.key.adapter, move || {
+            way.control.interrupt(&way.root, &way.view, &way.session)
         });
-        said.map_err(|error| self.with_hint(error, &[Offer::Approve, Offer::Answer], target))
+        done.map_err(|error| self.with_hint(error, &[], target))
+    }
+
+    /// The holder of a session, if one holds it now.
+    pub(crate) fn holder(&self, target: &Surveyed) -> Option<Held> {
+        let key = &target.key;
+        let ledger = self.ledger();
+        let folder = ledger.holder_of(&key.adapter, &key.root, &key.id)?;
+        Some(Held::at(folder.path()))
     }
 
     /// Adds a hint to a refusal that does not itself say what works instead.
@@ -115,17 +333,6 @@ impl Fleet {
         Err(Error::refused(reason).hint(self.instead_of(&[], target)))
     }
 
-    /// Reports that the agent accepted it, with the session as it is now.
-    pub fn receipt(&self, target: &Surveyed) -> Receipt {
-        Receipt {
-            id: target.key.id.clone(),
-            adapter: target.key.adapter.clone(),
-            accepted: true,
-            answered: None,
-            session: self.again(target).map(|now| *now.session),
-        }
-    }
-
     fn way_in(&self, target: &Surveyed) -> Result<WayIn, Error> {
         let (source, control) = self.control_of(target)?;
         // The kernel is read anew, because the process that is steered must exist now.
@@ -136,11 +343,11 @@ impl Fleet {
 }
 
 /// Runs this on its own thread, so that a server that hangs cannot block us.
-fn within(
+fn within<T: Send + 'static>(
     timeout: Duration,
     agent: &str,
-    speak: impl FnOnce() -> Result<(), Error> + Send + 'static,
-) -> Result<(), Error> {
+    speak: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
     let (answers, inbox) = channel();
     std::thread::spawn(move || {
         let said = catch_unwind(AssertUnwindSafe(speak));
@@ -165,7 +372,7 @@ mod tests {
     fn a_server_that_hangs_or_an_adapter_that_panics_is_no_yes() {
         let long = Duration::from_mins(1);
         assert_eq!(within(long, "x", || Ok(())), Ok(()));
-        assert_eq!(within(long, "x", || Err(Error::refused("no"))), Err(Error::refused("no")));
+        assert_eq!(within::<()>(long, "x", || Err(Error::refused("no"))), Err(Error::refused("no")));
         let silent = |said: Result<(), Error>| said.is_err_and(|error| error.kind == ErrorKind::NoAnswer);
         assert!(silent(within(long, "x", || panic!("broken"))));
         assert!(silent(within(long, "x", || Err(Error::no_answer("connection reset")))));

@@ -11,7 +11,7 @@ mod wire;
 
 pub(crate) use feed::HoldFeed;
 pub(crate) use holder::{Holder, Limits, Pipes};
-pub(crate) use reach::{HoldError, end, state, tell};
+pub(crate) use reach::{Held, state};
 pub(crate) use wire::Report;
 
 #[cfg(test)]

@@ -2,12 +2,15 @@
 
 use std::io;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use agentctl_adapters::hold::{Acceptance, Verb};
+use agentctl_adapters::Answer;
+use agentctl_adapters::hold::{Acceptance, Decision, Verb};
+use agentctl_model::{Error, ErrorKind};
 
 use super::wire::{self, Ask, Reader, Reply, Report};
+use crate::act::steer::{ReasonWay, SteerOptions};
 
 /// How long a holder may take for what it can say by itself.
 const OWN_WORD: Duration = Duration::from_millis(700);
@@ -26,6 +29,69 @@ pub(crate) enum HoldError {
     Unknown(String),
     /// Nobody holds the session: the message cannot have arrived.
     NotHeld(io::Error),
+}
+
+/// The holder of one session.
+pub(crate) struct Held {
+    folder: PathBuf,
+}
+
+impl Held {
+    pub(crate) fn at(folder: &Path) -> Self {
+        Self { folder: folder.to_owned() }
+    }
+
+    /// Tells the agent something and waits for its own proof that it took it.
+    pub(crate) fn tell(&self, verb: Verb, options: SteerOptions) -> Result<Acceptance, Error> {
+        Ok(tell(&self.folder, verb, options.allow_self, options.timeout)?)
+    }
+
+    /// Answers a request. A reason that has no place in the answer is the next message.
+    pub(crate) fn answer(&self, answer: Answer, options: SteerOptions) -> Result<Option<ReasonWay>, Error> {
+        let Some(request) = answer.request else {
+            return Err(Error::refused("it waits for nothing").hint("`agentctl inbox` shows what waits"));
+        };
+        let report = state(&self.folder).map_err(HoldError::NotHeld)?;
+        let (decision, after) = match answer.decision {
+            Decision::Deny { reason: Some(reason) } if !report.takes_reasons => {
+                (Decision::Deny { reason: None }, Some(reason))
+            }
+            decision => (decision, None),
+        };
+        let has_reason = matches!(decision, Decision::Deny { reason: Some(_) });
+        self.tell(Verb::Answer { request, decision }, options)?;
+        if let Some(words) = after {
+            let told = self.tell(Verb::Send { words, as_command: false }, options);
+            return told.map(|_| Some(ReasonWay::AsMessage)).map_err(|error| Error {
+                message: format!("the denial was accepted, its reason was not: {}", error.message),
+                ..error
+            });
+        }
+        Ok(has_reason.then_some(ReasonWay::WithAnswer))
+    }
+
+    /// Asks the holder to end the session in the clean way of its protocol.
+    pub(crate) fn end(&self, allow_self: bool) -> Result<(), Error> {
+        Ok(end(&self.folder, allow_self)?)
+    }
+}
+
+impl From<HoldError> for Error {
+    fn from(error: HoldError) -> Self {
+        match error {
+            HoldError::Refused(reason) => Self::refused(agentctl_model::text::clean(&reason)),
+            HoldError::Withdrawn => Self::new(
+                ErrorKind::TimedOut,
+                "the agent did not take it in time, and it was taken back: it was not delivered",
+            ),
+            HoldError::Unknown(why) => {
+                Self::no_answer(format!("{why}; whether the agent took it is not known"))
+            }
+            HoldError::NotHeld(error) => {
+                Self::agent_failed(format!("the runner that held it cannot be reached: {error}"))
+            }
+        }
+    }
 }
 
 /// What the holder says of its session now.

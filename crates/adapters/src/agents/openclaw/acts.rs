@@ -10,6 +10,7 @@ use super::client::gateway_client::{Decision, GatewayClient, Launch};
 use super::conversation::follow::{Follower, read_last};
 use super::settings::address::Address;
 use crate::gateway::{Addressee, Begun, Request, TurnRequest};
+use crate::hold::Decision as Given;
 use crate::{Answer, Follow, Keys, ReadError, Root};
 
 impl crate::Gateway for OpenClaw {
@@ -102,10 +103,11 @@ impl crate::Gateway for OpenClaw {
     /// Answers the approval that has waited longest. It is looked up now: what a list showed before may already be
     /// answered.
     fn answer(&self, root: &Root, id: &str, answer: &Answer) -> Result<(), Error> {
-        let decision = match answer {
-            Answer::Approve => Decision::AllowOnce,
-            Answer::Deny => Decision::Deny,
-            Answer::Text(_) => {
+        let decision = match &answer.decision {
+            Given::AllowOnce => Decision::AllowOnce,
+            Given::Deny { .. } => Decision::Deny,
+            Given::AllowAlways => return Err(Error::refused("it can be approved once only")),
+            Given::Text(_) => {
                 let reason = "OpenClaw asks for approvals only, which take no text";
                 return Err(Error::refused(reason).hint(format!(
                     "`agentctl approve {id}` or `agentctl deny {id}`, or `agentctl send {id} ...`"

@@ -1,6 +1,6 @@
 //! Every route: its path, purpose, parameters, types and handler.
 
-use agentctl_fleet::act::steer::Receipt;
+use agentctl_fleet::act::steer::{AnswerReceipt, InterruptReceipt, SendReceipt};
 use agentctl_fleet::act::stop::StopAnswer;
 use agentctl_fleet::keep::locks::LockList;
 use agentctl_fleet::read::groups::{GroupDiff, GroupLaunch, GroupList, GroupView};
@@ -226,7 +226,7 @@ pub(crate) const ROUTES: &[Route] = &[
         operations: &[Operation::post(
             "sendToSession",
             "Say something to a live session, where its agent offers a way in",
-            of::<Receipt>,
+            of::<SendReceipt>,
         )
         .asks(&[TARGET])
         .takes(of::<steer::SendBody>)
@@ -238,13 +238,25 @@ pub(crate) const ROUTES: &[Route] = &[
         operations: &[Operation::post(
             "answerSession",
             "Approve, deny or answer what a session waits for, where its agent offers a way in",
-            of::<Receipt>,
+            of::<AnswerReceipt>,
         )
         .asks(&[TARGET])
         .takes(of::<steer::AnswerBody>)
         .fails(STEERED)
-        .notes("The body holds a `decision` or a `text`, not both.")],
+        .notes("The body holds a `decision` or a `text`; a denial may have both, and the text is its reason.")],
         handler: || post(steer::give),
+    },
+    Route {
+        path: "/v1/sessions/{id}/interrupt",
+        operations: &[Operation::post(
+            "interruptSession",
+            "End the open turn of a session and keep the session, where its agent offers that",
+            of::<InterruptReceipt>,
+        )
+        .asks(&[TARGET])
+        .takes(of::<steer::InterruptBody>)
+        .fails(STEERED)],
+        handler: || post(steer::interrupt),
     },
     Route {
         path: "/v1/inbox",

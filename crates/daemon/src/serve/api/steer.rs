@@ -1,8 +1,9 @@
 //! Acting on one session over HTTP: stopping it, sending to it, answering it.
 
 use agentctl_adapters::Answer;
+use agentctl_adapters::hold::Decision;
 use agentctl_fleet::act::launch::check_words;
-use agentctl_fleet::act::steer::answered;
+use agentctl_fleet::act::steer::SteerOptions;
 use agentctl_fleet::act::stop::StopAnswer;
 use agentctl_fleet::{Purpose, StopOptions};
 use axum::Extension;
@@ -42,6 +43,18 @@ pub(crate) struct StopBody {
 pub(crate) struct SendBody {
     #[schemars(length(min = 1))]
     message: String,
+    /// How long the agent may take to accept it: 30s by default.
+    #[schemars(with = "Option<Length>")]
+    timeout: Option<String>,
+}
+
+/// The body of `POST /v1/sessions/{id}/interrupt`; may be empty.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct InterruptBody {
+    /// How long the agent may take to end the turn: 30s by default.
+    #[schemars(with = "Option<Length>")]
+    timeout: Option<String>,
 }
 
 /// The body of `POST /v1/sessions/{id}/answer`: a decision, or words for a question.
@@ -49,15 +62,25 @@ pub(crate) struct SendBody {
 #[serde(deny_unknown_fields)]
 #[schemars(extend("anyOf" = [{"required": ["decision"]}, {"required": ["text"]}]))]
 pub(crate) struct AnswerBody {
-    decision: Option<Decision>,
+    /// The agent's id of the request; needed where several wait.
+    request: Option<String>,
+    decision: Option<Verdict>,
+    /// The answer to a question; with `deny` the reason.
     text: Option<String>,
+    /// How long the agent may take to accept it: 30s by default.
+    #[schemars(with = "Option<Length>")]
+    timeout: Option<String>,
 }
 
 /// Yes or no to what a session asks.
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-enum Decision {
+#[schemars(rename = "Decision")]
+enum Verdict {
+    // Allow it once.
     Approve,
+    // Allow it, and what is like it, for the rest of the session.
+    ApproveAlways,
     Deny,
 }
 
@@ -70,13 +93,21 @@ impl StopBody {
 
 impl AnswerBody {
     fn answer(self) -> Result<Answer, Problem> {
-        match (self.decision, self.text) {
-            (Some(Decision::Approve), None) => Ok(Answer::Approve),
-            (Some(Decision::Deny), None) => Ok(Answer::Deny),
-            (None, Some(text)) if !text.is_empty() => Ok(Answer::Text(text)),
-            _ => Err(Problem::usage("an answer is a `decision` or a `text`")),
-        }
+        let text = self.text.filter(|text| !text.is_empty());
+        let decision = match (self.decision, text) {
+            (Some(Verdict::Approve), None) => Decision::AllowOnce,
+            (Some(Verdict::ApproveAlways), None) => Decision::AllowAlways,
+            (Some(Verdict::Deny), reason) => Decision::Deny { reason },
+            (None, Some(text)) => Decision::Text(text),
+            _ => return Err(Problem::usage("an answer is a `decision` or a `text`")),
+        };
+        Ok(Answer { request: self.request, decision })
     }
+}
+
+fn options(timeout: Option<&str>) -> Result<SteerOptions, Problem> {
+    let usual = SteerOptions::default();
+    Ok(SteerOptions { timeout: duration("timeout", timeout)?.unwrap_or(usual.timeout), ..usual })
 }
 
 pub(crate) async fn stop(
@@ -108,10 +139,8 @@ pub(crate) async fn send(
     check_words(&body.message).map_err(Problem::usage)?;
     let selector = selector(id, &pairs);
     let (fleet, target) = find(&app, &peer, &headers, selector, Purpose::Act).await?;
-    let sent = run_blocking(move || {
-        fleet.send(&target, &body.message)?;
-        json(&fleet.receipt(&target))
-    });
+    let options = options(body.timeout.as_deref())?;
+    let sent = run_blocking(move || json(&fleet.send(&target, &body.message, options)?));
     sent.await.map(answer)
 }
 
@@ -123,13 +152,25 @@ pub(crate) async fn give(
     Extension(pairs): Extension<Pairs>,
     Body(body): Body<AnswerBody, WORDS>,
 ) -> Result<Response, Problem> {
+    let options = options(body.timeout.as_deref())?;
     let given = body.answer()?;
     let selector = selector(id, &pairs);
     let (fleet, target) = find(&app, &peer, &headers, selector, Purpose::Act).await?;
-    let receipt = run_blocking(move || {
-        let asked = answered(&target.session, &given).cloned();
-        fleet.answer(&target, given)?;
-        json(&fleet.receipt(&target).answering(asked))
-    });
+    let receipt = run_blocking(move || json(&fleet.answer(&target, given, options)?));
+    receipt.await.map(answer)
+}
+
+pub(crate) async fn interrupt(
+    State(app): State<App>,
+    Extension(peer): Extension<Peer>,
+    headers: HeaderMap,
+    Id(id): Id,
+    Extension(pairs): Extension<Pairs>,
+    Body(body): Body<InterruptBody>,
+) -> Result<Response, Problem> {
+    let options = options(body.timeout.as_deref())?;
+    let selector = selector(id, &pairs);
+    let (fleet, target) = find(&app, &peer, &headers, selector, Purpose::Act).await?;
+    let receipt = run_blocking(move || json(&fleet.interrupt_turn(&target, options)?));
     receipt.await.map(answer)
 }

@@ -216,7 +216,7 @@ impl Fleet {
     fn ask_owner(&self, target: &Surveyed, source: &Source, control: &dyn Control) -> Result<(), Error> {
         let look = KernelSnapshot::take(self.kernel.as_ref());
         let view = look.view(self.kernel.as_ref(), source, None, &self.ledger());
-        control.interrupt(&source.root, &view, &target.session)
+        control.interrupt(&source.root, &view, &target.session).map(drop)
     }
 
     /// The server interrupts the turn and stays alive.

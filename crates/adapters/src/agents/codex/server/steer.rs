@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::Server;
 use crate::Answer;
 use crate::control::LiveSession;
+use crate::hold::{Acceptance, Decision};
 
 /// Long enough for a machine under load; it covers the whole exchange, not one answer.
 const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(20);
@@ -104,28 +105,30 @@ impl<'t> Steered<'t> {
 
 impl LiveSession for Steered<'_> {
     /// A running turn takes up the message; an idle thread begins a new turn with it.
-    fn send(&mut self, words: &str) -> Result<(), Error> {
+    fn send(&mut self, words: &str) -> Result<Acceptance, Error> {
         let input = json!([{"type": "text", "text": words}]);
         if let State::Active { .. } = self.state()?
             && let Some(turn) = self.open_turn()?
         {
             let steer = json!({"threadId": self.thread, "expectedTurnId": turn, "input": input});
             if self.call("turn/steer", &steer)?.is_ok() {
-                return Ok(());
+                return Ok(Acceptance::Now);
             }
             // The turn ended in between or cannot be added to; otherwise the next request returns the reason.
         }
         let start = json!({"threadId": self.thread, "input": input});
-        self.call("turn/start", &start)?.map(drop).map_err(|words| said("turn/start", &words))
+        self.call("turn/start", &start)?.map_err(|words| said("turn/start", &words))?;
+        Ok(Acceptance::Now)
     }
 
     /// Interrupts the turn and ends the commands that it left running.
-    fn interrupt(&mut self) -> Result<(), Error> {
+    fn interrupt(&mut self) -> Result<Acceptance, Error> {
+        let was_open = matches!(self.state()?, State::Active { .. });
         self.break_off()?;
         // Servers that do not know this request end their commands by themselves.
         let clean = json!({"threadId": self.thread});
         let _ = self.call("thread/backgroundTerminals/clean", &clean)?;
-        Ok(())
+        Ok(Acceptance::Interrupted { was_open, still_queued: 0 })
     }
 
     /// Answers the thread's first pending request.
@@ -162,20 +165,22 @@ fn said(method: &str, words: &str) -> Error {
 fn reply(request: &Value, answer: &Answer) -> Result<Value, Error> {
     let params = &request["params"];
     let id = params["threadId"].as_str().unwrap_or("ID");
-    match (request["method"].as_str().unwrap_or_default(), answer) {
-        ("item/commandExecution/requestApproval" | "item/fileChange/requestApproval", Answer::Approve) => {
-            Ok(json!({"decision": "accept"}))
-        }
+    match (request["method"].as_str().unwrap_or_default(), &answer.decision) {
+        (
+            "item/commandExecution/requestApproval" | "item/fileChange/requestApproval",
+            Decision::AllowOnce,
+        ) => Ok(json!({"decision": "accept"})),
         // The other way to refuse would interrupt the whole turn.
-        ("item/commandExecution/requestApproval" | "item/fileChange/requestApproval", Answer::Deny) => {
-            Ok(json!({"decision": "decline"}))
-        }
-        ("item/permissions/requestApproval", Answer::Approve) => {
+        (
+            "item/commandExecution/requestApproval" | "item/fileChange/requestApproval",
+            Decision::Deny { .. },
+        ) => Ok(json!({"decision": "decline"})),
+        ("item/permissions/requestApproval", Decision::AllowOnce) => {
             Ok(json!({"permissions": params["permissions"]}))
         }
-        ("item/permissions/requestApproval", Answer::Deny) => Ok(json!({"permissions": {}})),
-        ("mcpServer/elicitation/request", Answer::Deny) => Ok(json!({"action": "decline"})),
-        ("item/tool/requestUserInput", Answer::Text(text)) => {
+        ("item/permissions/requestApproval", Decision::Deny { .. }) => Ok(json!({"permissions": {}})),
+        ("mcpServer/elicitation/request", Decision::Deny { .. }) => Ok(json!({"action": "decline"})),
+        ("item/tool/requestUserInput", Decision::Text(text)) => {
             let asked: Vec<&str> = params["questions"]
                 .as_array()
                 .into_iter()
@@ -191,7 +196,7 @@ fn reply(request: &Value, answer: &Answer) -> Result<Value, Error> {
             Err(Error::refused("it asks a question, which yes or no does not answer")
                 .hint(format!("`agentctl answer {id} TEXT` answers it")))
         }
-        (method, Answer::Text(_)) if method.ends_with("requestApproval") => {
+        (method, Decision::Text(_)) if method.ends_with("requestApproval") => {
             Err(Error::refused("it waits for an approval")
                 .hint(format!("`agentctl approve {id}` or `agentctl deny {id}`")))
         }

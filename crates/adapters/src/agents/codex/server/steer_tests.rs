@@ -169,7 +169,7 @@ fn an_answer_counts_when_the_server_says_that_it_is_resolved() {
         }
         _ => vec![],
     });
-    server.reach().answer(&Answer::Approve).unwrap();
+    server.reach().answer(&Answer::from(Decision::AllowOnce)).unwrap();
     assert_eq!(server.told().last().unwrap(), &json!({"id": 0, "result": {"decision": "accept"}}));
 
     let idle = Scripted::start(|message| match message["method"].as_str() {
@@ -177,7 +177,10 @@ fn an_answer_counts_when_the_server_says_that_it_is_resolved() {
         Some("thread/read") => vec![status(message, "active", &[])],
         _ => vec![],
     });
-    assert_eq!(no(idle.reach().answer(&Answer::Deny)).message, "t waits for nothing");
+    assert_eq!(
+        no(idle.reach().answer(&Answer::from(Decision::Deny { reason: None }))).message,
+        "t waits for nothing"
+    );
 }
 
 #[test]
@@ -188,21 +191,29 @@ fn each_request_gets_an_answer_of_its_own_form() {
     let rights =
         request("item/permissions/requestApproval", json!({"permissions": {"network": {"enabled": true}}}));
     let question = request("item/tool/requestUserInput", json!({"questions": [{"id": "a"}, {"id": "b"}]}));
-    let text = |text: &str| Answer::Text(text.to_owned());
+    let text = |text: &str| Answer::from(Decision::Text(text.to_owned()));
 
-    assert_eq!(reply(&command, &Answer::Approve).unwrap(), json!({"decision": "accept"}));
-    assert_eq!(reply(&change, &Answer::Deny).unwrap(), json!({"decision": "decline"}));
-    let granted = reply(&rights, &Answer::Approve).unwrap();
+    assert_eq!(reply(&command, &Answer::from(Decision::AllowOnce)).unwrap(), json!({"decision": "accept"}));
+    assert_eq!(
+        reply(&change, &Answer::from(Decision::Deny { reason: None })).unwrap(),
+        json!({"decision": "decline"})
+    );
+    let granted = reply(&rights, &Answer::from(Decision::AllowOnce)).unwrap();
     assert_eq!(granted, json!({"permissions": {"network": {"enabled": true}}}));
-    assert_eq!(reply(&rights, &Answer::Deny).unwrap(), json!({"permissions": {}}));
+    assert_eq!(
+        reply(&rights, &Answer::from(Decision::Deny { reason: None })).unwrap(),
+        json!({"permissions": {}})
+    );
     let both = json!({"answers": {"a": {"answers": ["Red"]}, "b": {"answers": ["two"]}}});
     assert_eq!(reply(&question, &text("Red\ntwo")).unwrap(), both);
 
-    for (request, answer) in
-        [(&question, text("one line")), (&question, Answer::Approve), (&command, text("yes please"))]
-    {
+    for (request, answer) in [
+        (&question, text("one line")),
+        (&question, Answer::from(Decision::AllowOnce)),
+        (&command, text("yes please")),
+    ] {
         assert!(reply(request, &answer).unwrap_err().hint.is_some());
     }
     let other = request("mcpServer/elicitation/request", json!({}));
-    assert!(reply(&other, &Answer::Approve).unwrap_err().message.contains("where it runs"));
+    assert!(reply(&other, &Answer::from(Decision::AllowOnce)).unwrap_err().message.contains("where it runs"));
 }

@@ -12,6 +12,7 @@ use super::ask::{Request, ServerReport, report_at};
 use super::http::{ACTION_TIMEOUT, Reply, post};
 use crate::Answer;
 use crate::control::LiveSession;
+use crate::hold::{Acceptance, Decision};
 use crate::wire::http::escaped;
 
 /// One session of one server.
@@ -58,37 +59,43 @@ impl Steered {
 
 impl LiveSession for Steered {
     /// The server keeps the message until the session processes it.
-    fn send(&mut self, words: &str) -> Result<(), Error> {
+    fn send(&mut self, words: &str) -> Result<Acceptance, Error> {
         let prompt = json!({"parts": [{"type": "text", "text": words}]});
-        self.post(&format!("/session/{}/prompt_async", escaped(&self.id)), &prompt)
+        self.post(&format!("/session/{}/prompt_async", escaped(&self.id)), &prompt)?;
+        Ok(if self.report.works_on(&self.id) { Acceptance::Queued } else { Acceptance::Now })
     }
 
-    fn interrupt(&mut self) -> Result<(), Error> {
-        if !self.report.works_on(&self.id) {
-            return Ok(());
+    fn interrupt(&mut self) -> Result<Acceptance, Error> {
+        let was_open = self.report.works_on(&self.id);
+        if was_open {
+            self.post(&format!("/session/{}/abort", escaped(&self.id)), &json!({}))?;
         }
-        self.post(&format!("/session/{}/abort", escaped(&self.id)), &json!({}))
+        // The server drops what is queued.
+        Ok(Acceptance::Interrupted { was_open, still_queued: 0 })
     }
 
     fn answer(&mut self, answer: &Answer) -> Result<(), Error> {
         let (approval, question) = self.report.waiting(&self.id);
-        match (approval, question, answer) {
-            (Some(asked), _, Answer::Approve) => self.permit(asked, "once"),
-            (Some(asked), _, Answer::Deny) => self.permit(asked, "reject"),
-            (_, Some(asked), Answer::Text(text)) => {
+        match (approval, question, &answer.decision) {
+            (Some(asked), _, Decision::AllowOnce) => self.permit(asked, "once"),
+            (Some(asked), _, Decision::Deny { .. }) => self.permit(asked, "reject"),
+            (_, Some(asked), Decision::Text(text)) => {
                 let answers = crate::control::one_for_each(text, asked.questions())?;
                 let answers: Vec<Value> = answers.into_iter().map(|answer| json!([answer])).collect();
                 self.post(&format!("/question/{}/reply", escaped(asked.id())), &json!({"answers": answers}))
             }
-            (None, Some(asked), Answer::Deny) => {
+            (None, Some(asked), Decision::Deny { .. }) => {
                 self.post(&format!("/question/{}/reject", escaped(asked.id())), &json!({}))
             }
-            (None, Some(_), Answer::Approve) => {
+            (None, Some(_), Decision::AllowOnce) => {
                 Err(Error::refused("it asks a question, which yes or no does not answer")
                     .hint(format!("`agentctl answer {} TEXT` answers it", self.id)))
             }
-            (Some(_), None, Answer::Text(_)) => Err(Error::refused("it waits for an approval")
+            (Some(_), None, Decision::Text(_)) => Err(Error::refused("it waits for an approval")
                 .hint(format!("`agentctl approve {0}` or `agentctl deny {0}`", self.id))),
+            (Some(_) | None, _, Decision::AllowAlways) => {
+                Err(Error::refused("an approval for always reaches every session of this server"))
+            }
             (None, None, _) => Err(Error::refused(format!("{} waits for nothing", self.id))),
         }
     }

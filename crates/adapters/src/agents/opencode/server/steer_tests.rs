@@ -58,7 +58,7 @@ fn words_are_sent_where_the_session_runs() {
     assert!(posted(&asked).is_empty(), "it is not at work");
     let mut other = Steered::reach(&[address], "/w", "ses_2").unwrap();
     assert!(no(other.send("x")).message.ends_with("404 no such"));
-    assert!(no(other.answer(&Answer::Approve)).message.contains("waits for nothing"));
+    assert!(no(other.answer(&Answer::from(Decision::AllowOnce))).message.contains("waits for nothing"));
 }
 
 #[test]
@@ -75,9 +75,9 @@ fn what_waits_is_answered_by_its_own_id() {
         ("/session/ses_1/abort", "true"),
     ]);
     let mut steered = Steered::reach(&[address], "/w", "ses_1").unwrap();
-    steered.answer(&Answer::Approve).unwrap();
-    steered.answer(&Answer::Deny).unwrap();
-    assert!(no(steered.answer(&Answer::Text("yes".into()))).hint.is_some());
+    steered.answer(&Answer::from(Decision::AllowOnce)).unwrap();
+    steered.answer(&Answer::from(Decision::Deny { reason: None })).unwrap();
+    assert!(no(steered.answer(&Answer::from(Decision::Text("yes".into())))).hint.is_some());
     steered.interrupt().unwrap();
     assert_eq!(
         posted(&asked),
@@ -102,10 +102,10 @@ fn a_question_gets_one_answer_each() {
         ("/question/que_1/reject", "true"),
     ]);
     let mut steered = Steered::reach(&[address], "/w", "ses_1").unwrap();
-    assert!(steered.answer(&Answer::Text("one line".into())).is_err());
-    assert!(steered.answer(&Answer::Approve).is_err());
-    steered.answer(&Answer::Text("Red\nmy own".into())).unwrap();
-    steered.answer(&Answer::Deny).unwrap();
+    assert!(steered.answer(&Answer::from(Decision::Text("one line".into()))).is_err());
+    assert!(steered.answer(&Answer::from(Decision::AllowOnce)).is_err());
+    steered.answer(&Answer::from(Decision::Text("Red\nmy own".into()))).unwrap();
+    steered.answer(&Answer::from(Decision::Deny { reason: None })).unwrap();
     assert_eq!(
         posted(&asked),
         [r#"POST /question/que_1/reply {"answers":[["Red"],["my own"]]}"#, "POST /question/que_1/reject {}"]
