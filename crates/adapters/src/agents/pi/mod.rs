@@ -13,6 +13,7 @@ mod header;
 mod join;
 mod peek;
 mod processes;
+pub mod protocol;
 mod records;
 mod session;
 mod storage;
