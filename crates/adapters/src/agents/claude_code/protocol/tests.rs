@@ -20,7 +20,9 @@ const RECORDINGS: [&str; 9] = [
 /// Replays a recording. What the recorded holder did and no verb can say is left to it, as if somebody else had done it.
 fn replayed(name: &str, cuts: &[usize]) -> String {
     let lines = recording(&format!("claude/{name}.jsonl"));
-    let mut replay = Replay::new(StreamJson::new("00000000-0000-4000-8000-000000000000", "n"), cuts);
+    let argv: Vec<&str> = lines[0].line.as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    let session = argv.iter().position(|one| ["--session-id", "--resume"].contains(one)).unwrap() + 1;
+    let mut replay = Replay::new(StreamJson::new(argv[session], "n"), cuts);
     replay.names.insert("\"i1\"".to_owned(), "\"open\"".to_owned());
     for (index, Recorded { dir, line }) in lines.iter().enumerate() {
         match dir.as_str() {

@@ -211,7 +211,7 @@ impl Rpc {
         self.last_end = Some(end.clone());
         step.say(Said::TurnEnded(end));
         // A dialog of a tool call is over with the turn, and one that closes itself is taken to be.
-        self.gone(|one| one.answered.is_none() && (one.closes_itself || !one.calls.is_empty()), step);
+        self.gone(|one| one.closes_itself || !one.calls.is_empty(), step);
     }
 
     fn call_ended(&mut self, call: &Call, step: &mut Step) {
@@ -220,7 +220,7 @@ impl Rpc {
         let mut over = Vec::new();
         for dialog in self.dialogs.iter_mut().filter(|one| one.calls.contains(&call.id)) {
             dialog.calls.retain(|id| running.contains(id));
-            if dialog.calls.is_empty() && dialog.answered.is_none() {
+            if dialog.calls.is_empty() {
                 over.push(dialog.request.id.clone());
             }
         }
