@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
+use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 use agentctl_adapters::agents::{claude_code, pi};
 use agentctl_adapters::hold::{Acceptance, Decision, Protocol, Request, Said, Step, Ticket, TurnEnd, Verb};
 use agentctl_model::PendingKind;
-use agentctl_testkit::{Claude, FakeModel, Pi, TestHome, new_uuid, skip, until};
+use agentctl_testkit::{Claude, FakeModel, Pi, Skip, TestHome, agents, new_uuid, skip, until};
 
 const DEADLINE: Duration = Duration::from_secs(90);
 
@@ -28,7 +29,7 @@ struct Held {
 
 impl Held {
     fn start(mut command: Command, machine: Box<dyn Protocol>) -> Self {
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
         let mut child = command.spawn().unwrap();
         let mut stdout = child.stdout.take().unwrap();
         let (speaks, heard) = mpsc::channel();
@@ -352,17 +353,36 @@ const GATE: &str = r#"export default function (pi) {
 }
 "#;
 
+/// Pi's script in a tree of links in which it finds the package that loads extensions. The bundle is pinned without that
+/// package, and the old Pi has it.
+fn beside_its_loader(home: &TestHome) -> Result<PathBuf, Skip> {
+    let script = agents::pi()?;
+    let package = script.ancestors().find(|path| path.ends_with("pi-coding-agent")).unwrap();
+    let old = agents::pi_old()?;
+    let modules = old.ancestors().find(|path| path.ends_with("node_modules")).unwrap();
+    let tree = home.path().join("tree/node_modules");
+    fs::create_dir_all(&tree).unwrap();
+    symlink(modules.join("jiti"), tree.join("jiti")).unwrap();
+    symlink(package, tree.join("pi")).unwrap();
+    Ok(tree.join("pi").join(script.strip_prefix(package).unwrap()))
+}
+
 #[test]
 fn dialogs_of_pi_are_answered() {
     let mut stage = Stage::new();
-    let pi = match Pi::settle(&mut stage.home, &stage.model.url()) {
-        Ok(pi) => pi,
+    if let Err(reason) = Pi::settle(&mut stage.home, &stage.model.url()) {
+        return skip(reason);
+    }
+    let Stage { home, model, cwd } = &stage;
+    let script = match beside_its_loader(home) {
+        Ok(script) => script,
         Err(reason) => return skip(reason),
     };
-    let Stage { home, model, cwd } = &stage;
     let gate = home.path().join("gate.js");
     fs::write(&gate, GATE).unwrap();
-    let command = pi.command(home, cwd, &["--mode", "rpc", "-e", gate.to_str().unwrap()]);
+    let mut command = home.command("node");
+    command.args(["--preserve-symlinks", "--preserve-symlinks-main"]).arg(script).current_dir(cwd);
+    command.args(["--model", agents::pi::MODEL, "--mode", "rpc", "-e"]).arg(gate);
     let mut held = Held::start(command, Box::new(pi::protocol::Rpc::new()));
     held.ready();
 
