@@ -177,9 +177,9 @@ fn claude_code_is_spoken_with() {
     command.env("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS", "1").current_dir(cwd);
     let machine = claude_code::protocol::StreamJson::new(&session, new_uuid());
     let mut held = Held::start(command, Box::new(machine));
-    assert_eq!(held.ready(), session);
-
+    // The first message need not wait for the agent's start.
     assert_eq!(held.send("[[text:one]]"), Acceptance::Now);
+    assert_eq!(held.ready(), session);
     assert_eq!(held.ended(), TurnEnd::Ended);
 
     held.send("[[bash:touch allowed]] [[text:two]]");
@@ -240,15 +240,19 @@ fn claude_code_is_spoken_with() {
     assert!(matches!(late.said[..], [Said::Refused { .. }]), "{late:?}");
     assert_eq!(held.interrupt(), (false, 0));
 
-    // A message in the middle of a tool call reaches the model with its result.
+    // A message in the middle of a tool call reaches the model with its result. One that looks like a command is taken
+    // after the turn, and as words.
     held.send("[[bash:touch began; until [ -e go ]; do sleep 0.1; done]] [[text:seven]]");
     let request = held.asked();
     held.answer(&request, Decision::AllowOnce);
     until(DEADLINE, "the tool", || cwd.join("began").exists().then_some(()));
     assert_eq!(held.send("a note in between"), Acceptance::Queued);
+    assert_eq!(held.send("/cost of a note"), Acceptance::Queued);
     fs::write(cwd.join("go"), "").unwrap();
     assert_eq!(held.ended(), TurnEnd::Ended);
     assert!(bodies(model).iter().any(|body| body.contains("a note in between")));
+    assert_eq!(held.ended(), TurnEnd::Ended);
+    assert!(bodies(model).iter().any(|body| body.contains(" /cost of a note")));
 
     // An interrupt of a tool.
     held.send("[[bash:touch started; until [ -e never ]; do sleep 0.1; done]]");
@@ -286,19 +290,19 @@ fn pi_is_spoken_with() {
     let session = new_uuid();
     let command = pi.command(home, cwd, &["--mode", "rpc", "--session-id", &session]);
     let mut held = Held::start(command, Box::new(pi::protocol::Rpc::new()));
-    assert_eq!(held.ready(), session);
-
+    // The first message need not wait for the agent's start.
     assert_eq!(held.send("[[bash:touch one]] [[text:one]]"), Acceptance::Now);
+    assert_eq!(held.ready(), session);
     assert_eq!(held.ended(), TurnEnd::Ended);
     assert!(cwd.join("one").exists());
 
     // A message in the middle of a tool call is taken after it.
     held.send("[[bash:touch began; until [ -e go ]; do sleep 0.1; done]] [[text:two]]");
     until(DEADLINE, "the tool", || cwd.join("began").exists().then_some(()));
-    assert_eq!(held.send("a note in between"), Acceptance::Queued);
+    assert_eq!(held.send("/a note in between"), Acceptance::Queued);
     fs::write(cwd.join("go"), "").unwrap();
     assert_eq!(held.ended(), TurnEnd::Ended);
-    assert!(bodies(model).iter().any(|body| body.contains("a note in between")));
+    assert!(bodies(model).iter().any(|body| body.contains(" /a note in between")));
     assert_eq!(held.machine.state().queued, 0);
 
     // An interrupt of a tool.
