@@ -30,8 +30,8 @@ struct Held {
 impl Held {
     fn start(mut command: Command, machine: Box<dyn Protocol>) -> Self {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
-        let mut child = command.spawn().unwrap();
-        let mut stdout = child.stdout.take().unwrap();
+        let mut child = command.spawn().expect("start the agent");
+        let mut stdout = child.stdout.take().expect("its stdout");
         let (speaks, heard) = mpsc::channel();
         thread::spawn(move || {
             let mut bytes = vec![0; 4096];
@@ -49,8 +49,12 @@ impl Held {
     }
 
     fn took(&mut self, step: Step) {
-        self.stdin.as_mut().unwrap().write_all(&step.write).unwrap();
+        self.write(&step.write);
         self.said.extend(step.said);
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        self.stdin.as_mut().expect("an open line").write_all(bytes).expect("write to the agent");
     }
 
     fn tell(&mut self, verb: Verb) -> Ticket {
@@ -134,10 +138,10 @@ impl Held {
 
     fn close(mut self) {
         let last = self.machine.close();
-        self.stdin.as_mut().unwrap().write_all(&last).unwrap();
+        self.write(&last);
         self.stdin = None;
         let child = &mut self.child;
-        let status = until(DEADLINE, "the agent's exit", || child.try_wait().unwrap());
+        let status = until(DEADLINE, "the agent's exit", || child.try_wait().expect("look at the agent"));
         assert!(status.success(), "{status}");
         assert!(self.said.is_empty(), "not expected: {:#?}", self.said);
     }
@@ -361,14 +365,14 @@ const GATE: &str = r#"export default function (pi) {
 /// package, and the old Pi has it.
 fn beside_its_loader(home: &TestHome) -> Result<PathBuf, Skip> {
     let script = agents::pi()?;
-    let package = script.ancestors().find(|path| path.ends_with("pi-coding-agent")).unwrap();
+    let package = script.ancestors().find(|path| path.ends_with("pi-coding-agent")).expect("Pi's package");
     let old = agents::pi_old()?;
-    let modules = old.ancestors().find(|path| path.ends_with("node_modules")).unwrap();
+    let modules = old.ancestors().find(|path| path.ends_with("node_modules")).expect("its packages");
     let tree = home.path().join("tree/node_modules");
-    fs::create_dir_all(&tree).unwrap();
-    symlink(modules.join("jiti"), tree.join("jiti")).unwrap();
-    symlink(package, tree.join("pi")).unwrap();
-    Ok(tree.join("pi").join(script.strip_prefix(package).unwrap()))
+    fs::create_dir_all(&tree).expect("make the tree");
+    symlink(modules.join("jiti"), tree.join("jiti")).expect("link the loader");
+    symlink(package, tree.join("pi")).expect("link Pi");
+    Ok(tree.join("pi").join(script.strip_prefix(package).expect("a path in the package")))
 }
 
 #[test]

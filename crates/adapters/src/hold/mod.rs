@@ -138,6 +138,10 @@ impl Step {
     }
 }
 
+/// A request whose answer was written and is not confirmed yet: who answered; `None` once the ticket was withdrawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Answered(pub(crate) Option<Ticket>);
+
 /// What is true of a held session now. It follows from what was said alone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

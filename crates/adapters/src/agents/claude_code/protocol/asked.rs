@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::field::Field;
 use super::frames::Asks;
-use crate::hold::{Decision, Request, Ticket};
+use crate::hold::{Answered, Decision, Request};
 use crate::transcript::call;
 
 /// A request that waits for its answer.
@@ -16,13 +16,9 @@ pub(super) struct Asked {
     /// The tool call that waits for it.
     pub call: Option<String>,
     pub request: Request,
-    /// An answer was written, and the agent has not confirmed it yet.
     pub answered: Option<Answered>,
     wants: Wants,
 }
-
-/// Who answered; `None` once the ticket was withdrawn.
-pub(super) struct Answered(pub Option<Ticket>);
 
 enum Wants {
     /// Leave for a tool call, and what to allow for the rest of the session.
@@ -103,7 +99,8 @@ impl Asked {
         let field = Field::only_one(&request["requested_schema"]);
         let mut options = Vec::new();
         if let Ok(field) = &field {
-            summary.push_str(&format!("\n{}", field.in_words()));
+            summary.push('\n');
+            summary.push_str(&visible(&field.in_words()));
             options.extend(
                 field.choices().iter().map(|one| option(one, one, OptionKind::Other, OptionScope::Once)),
             );

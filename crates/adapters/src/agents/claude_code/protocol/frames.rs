@@ -77,8 +77,8 @@ pub(super) struct Asks {
 pub(super) struct Response {
     pub subtype: Option<String>,
     pub request_id: String,
-    #[serde(default)]
-    pub response: Value,
+    #[serde(default, rename = "response")]
+    pub content: Value,
     pub error: Option<String>,
 }
 

@@ -14,8 +14,8 @@ use ring::digest;
 use serde_json::{Value, json};
 
 use crate::hold::lines::{Line, Lines};
-use crate::hold::{Acceptance, Decision, HeldState, Protocol, Said, Step, Ticket, TurnEnd, Verb};
-use asked::{Answered, Asked};
+use crate::hold::{Acceptance, Answered, Decision, HeldState, Protocol, Said, Step, Ticket, TurnEnd, Verb};
+use asked::Asked;
 use frames::{Frame, Lifecycle, Outcome, Response, System, User};
 
 /// Our request with which the line is opened.
@@ -262,7 +262,7 @@ impl StreamJson {
                 return step.refuse(ticket, reason);
             }
             // The turn's end is always told after this response.
-            let still_queued = response.response["still_queued"].as_array().map_or(0, Vec::len);
+            let still_queued = response.content["still_queued"].as_array().map_or(0, Vec::len);
             return step.accept(ticket, Acceptance::Interrupted { was_open: self.turn_open, still_queued });
         }
         // The agent repeats our own response once it has taken it.

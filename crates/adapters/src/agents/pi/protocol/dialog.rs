@@ -5,7 +5,7 @@ use agentctl_model::{OptionKind, OptionScope, PendingKind, PendingOption};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::hold::{Decision, Request, Ticket};
+use crate::hold::{Answered, Decision, Request};
 
 /// A dialog that waits for its answer.
 pub(super) struct Dialog {
@@ -14,8 +14,7 @@ pub(super) struct Dialog {
     pub calls: Vec<String>,
     /// Pi closes it by itself after a while and does not say so.
     pub closes_itself: bool,
-    /// An answer was written, and its ticket unless that was withdrawn.
-    pub answered: Option<Option<Ticket>>,
+    pub answered: Option<Answered>,
     method: Method,
 }
 

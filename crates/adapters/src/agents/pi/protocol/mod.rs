@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::hold::lines::{Line, Lines};
-use crate::hold::{Acceptance, Decision, HeldState, Protocol, Said, Step, Ticket, TurnEnd, Verb};
+use crate::hold::{Acceptance, Answered, Decision, HeldState, Protocol, Said, Step, Ticket, TurnEnd, Verb};
 use dialog::{Dialog, Shown};
 
 /// Our question for the state, whose response names the session.
@@ -132,7 +132,7 @@ impl Rpc {
         match dialog.response(decision) {
             Ok(response) => {
                 step.frame(&response);
-                dialog.answered = Some(Some(ticket));
+                dialog.answered = Some(Answered(Some(ticket)));
                 // Pi confirms no answer, but it reads its lines in order.
                 self.command(ticket, What::Answer, json!({"type": "get_state"}), step);
             }
@@ -258,7 +258,7 @@ impl Rpc {
             step.frame(&json!({"id": STATE, "type": "get_state"}));
         }
         if let What::Answer = command.what {
-            return self.gone(|one| one.answered.is_some() && one.answered == Some(command.ticket), step);
+            return self.gone(|one| one.answered == Some(Answered(command.ticket)), step);
         }
         let Some(ticket) = command.ticket else { return };
         if !response.success {
@@ -279,7 +279,7 @@ impl Rpc {
     /// Forgets dialogs that are answered or closed.
     fn gone(&mut self, is_gone: impl Fn(&Dialog) -> bool, step: &mut Step) {
         for dialog in self.dialogs.extract_if(.., |one| is_gone(one)) {
-            if let Some(Some(ticket)) = dialog.answered {
+            if let Some(Answered(Some(ticket))) = dialog.answered {
                 step.accept(ticket, Acceptance::Answered);
             }
             step.say(Said::Gone { request: dialog.request.id });
@@ -321,7 +321,7 @@ impl Protocol for Rpc {
             }
         };
         self.commands.iter_mut().for_each(|one| forget(&mut one.ticket));
-        self.dialogs.iter_mut().filter_map(|one| one.answered.as_mut()).for_each(forget);
+        self.dialogs.iter_mut().filter_map(|one| one.answered.as_mut()).for_each(|one| forget(&mut one.0));
         false
     }
 

@@ -1,4 +1,5 @@
-use agentctl_model::{OptionKind, PendingKind};
+use agentctl_model::OptionKind::{self, AllowAlways, AllowOnce, Deny, Other};
+use agentctl_model::PendingKind;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -164,7 +165,6 @@ fn only_words_without_doubt_make_an_approval() {
     let pending = machine.state().pending;
     let kinds =
         |index: usize| -> Vec<OptionKind> { pending[index].options.iter().map(|one| one.kind).collect() };
-    use OptionKind::{AllowAlways, AllowOnce, Deny, Other};
     assert_eq!(
         (pending[0].kind, kinds(0)),
         (PendingKind::Approval, vec![AllowOnce, AllowAlways, Deny, Other])
