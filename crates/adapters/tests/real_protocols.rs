@@ -280,6 +280,14 @@ fn claude_code_is_spoken_with() {
     assert_eq!(held.accepted(ticket), Acceptance::Now);
     assert_eq!(held.ended(), TurnEnd::Ended);
     assert!(bodies(model).iter().all(|body| !body.contains("/cost as meant")));
+
+    // A command may go on under another id.
+    let ticket = held.tell(Verb::Send { words: "/clear".to_owned(), as_command: true });
+    assert_eq!(held.accepted(ticket), Acceptance::Now);
+    assert_ne!(held.ready(), session);
+    assert_eq!(held.ended(), TurnEnd::Ended);
+    assert_eq!(held.send("[[text:anew]]"), Acceptance::Now);
+    assert_eq!(held.ended(), TurnEnd::Ended);
     held.close();
 }
 
