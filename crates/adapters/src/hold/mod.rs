@@ -5,9 +5,12 @@
 //! cut of the same bytes gives the same words. The runner owns the pipes.
 
 pub mod lines;
+#[cfg(test)]
+pub(crate) mod replay;
 
 use agentctl_model::{PendingKind, PendingOption, SpawnPlan};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// Names one thing that a caller asked for, until the agent has accepted or refused it. The caller chooses it and uses
 /// it once.
@@ -114,6 +117,30 @@ pub struct Step {
     pub write: Vec<u8>,
     pub said: Vec<Said>,
 }
+
+impl Step {
+    /// Adds one JSON frame on a line of its own.
+    pub(crate) fn frame(&mut self, frame: &Value) {
+        self.write.extend_from_slice(frame.to_string().as_bytes());
+        self.write.push(b'\n');
+    }
+
+    pub(crate) fn say(&mut self, said: Said) {
+        self.said.push(said);
+    }
+
+    pub(crate) fn accept(&mut self, ticket: Ticket, how: Acceptance) {
+        self.say(Said::Accepted { ticket, how });
+    }
+
+    pub(crate) fn refuse(&mut self, ticket: Ticket, reason: impl Into<String>) {
+        self.say(Said::Refused { ticket, reason: reason.into() });
+    }
+}
+
+/// A request whose answer was written and is not confirmed yet: who answered; `None` once the ticket was withdrawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Answered(pub(crate) Option<Ticket>);
 
 /// What is true of a held session now. It follows from what was said alone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

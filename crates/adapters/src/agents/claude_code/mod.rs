@@ -5,6 +5,7 @@ mod entries;
 mod head;
 mod join;
 mod processes;
+pub mod protocol;
 mod records;
 mod registry;
 mod reply;

@@ -9,6 +9,7 @@ mod control;
 mod file;
 mod join;
 mod processes;
+pub mod protocol;
 mod storage;
 mod store;
 
