@@ -25,6 +25,9 @@ const CHUNK: usize = 64 << 10;
 /// How long an interrupted turn may take to end before the line is closed all the same.
 const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// The ticket of the first words. Those of callers begin behind it.
+const FIRST: Ticket = Ticket(0);
+
 /// The two ends of the line that belong to us.
 #[derive(Debug)]
 pub(crate) struct Pipes {
@@ -107,9 +110,10 @@ pub(crate) struct Holder {
 }
 
 impl Holder {
-    /// Opens the line and serves the socket in the launch folder. `agent` is the process at the other end.
+    /// Opens the line, says the first words and serves the socket in the launch folder. `agent` is the process at the other
+    /// end.
     pub(crate) fn start(
-        protocol: Box<dyn Protocol>,
+        (protocol, first): (Box<dyn Protocol>, String),
         pipes: Pipes,
         folder: &LaunchFolder,
         agent: Option<ProcessRef>,
@@ -121,6 +125,7 @@ impl Holder {
             asked_at: Vec::new(),
             since: None,
             takes_reasons: protocol.takes_reasons(),
+            first_refused: None,
         };
         let published = Arc::new(Published { now: Mutex::new((0, report)), changed: Condvar::new() });
         let listener = wire::listen(folder.path())?;
@@ -137,6 +142,8 @@ impl Holder {
             protocol,
             writes: Some(writes),
             waiting: BTreeMap::new(),
+            own_tickets: u64::MAX,
+            first_refused: None,
             asked_at: BTreeMap::new(),
             since: None,
             limits,
@@ -148,7 +155,7 @@ impl Holder {
         let thread = |name: &str| Builder::new().name(name.into()).stack_size(512 << 10);
         thread("reader").spawn(move || read(from_agent, &heard))?;
         thread("writer").spawn(move || write(to_agent, &frames))?;
-        thread("line").spawn(move || line.run(&inputs))?;
+        thread("line").spawn(move || line.run(first, &inputs))?;
         thread("callers").spawn(move || callers.serve(&listener))?;
         Ok(Self { inbox, published })
     }
@@ -197,6 +204,10 @@ struct Line {
     /// `None` once the line to the agent is closed.
     writes: Option<Sender<Vec<u8>>>,
     waiting: BTreeMap<Ticket, Sender<Reply>>,
+    /// Counts down, so that our own tickets never meet those of callers.
+    own_tickets: u64,
+    /// Why the agent did not take the first words.
+    first_refused: Option<String>,
     asked_at: BTreeMap<String, Timestamp>,
     since: Option<Timestamp>,
     limits: Limits,
@@ -209,8 +220,10 @@ struct Line {
 }
 
 impl Line {
-    fn run(mut self, inputs: &Receiver<Input>) {
+    fn run(mut self, first: String, inputs: &Receiver<Input>) {
         let step = self.protocol.open();
+        self.apply(step);
+        let step = self.protocol.tell(FIRST, Verb::Send { words: first, as_command: false });
         self.apply(step);
         // When the line is closed in any case, after it was asked to end.
         let mut closes_at: Option<Instant> = None;
@@ -264,7 +277,8 @@ impl Line {
     /// Interrupts the open turn on behalf of nobody who waits for it.
     fn interrupt(&mut self) {
         self.turn_since = None;
-        let step = self.protocol.tell(Ticket(0), Verb::Interrupt);
+        self.own_tickets -= 1;
+        let step = self.protocol.tell(Ticket(self.own_tickets), Verb::Interrupt);
         self.apply(step);
     }
 
@@ -314,6 +328,7 @@ impl Line {
                 Said::Asked(request) => drop(self.asked_at.insert(request.id, now())),
                 Said::Gone { request } => drop(self.asked_at.remove(&request)),
                 Said::Accepted { ticket, how } => replies.push((ticket, Reply::Accepted(how))),
+                Said::Refused { ticket: FIRST, reason } => self.first_refused = Some(reason),
                 Said::Refused { ticket, reason } => replies.push((ticket, Reply::Refused(reason))),
                 Said::Lost { why } => {
                     replies.extend(self.waiting.keys().map(|ticket| (*ticket, Reply::Lost(why.clone()))));
@@ -329,7 +344,8 @@ impl Line {
         let asked_at =
             state.pending.iter().filter_map(|request| self.asked_at.get(&request.id).copied()).collect();
         let takes_reasons = self.protocol.takes_reasons();
-        self.published.set(Report { state, asked_at, since: self.since, takes_reasons });
+        let first_refused = self.first_refused.clone();
+        self.published.set(Report { state, asked_at, since: self.since, takes_reasons, first_refused });
     }
 
     fn reply(&mut self, (ticket, reply): (Ticket, Reply)) {

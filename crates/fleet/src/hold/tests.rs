@@ -122,7 +122,9 @@ impl Scene {
             Command::new("cat").stdin(stdin.unwrap()).stdout(stdout).stderr(Stdio::null()).spawn().unwrap();
         let process: Option<ProcessRef> = agentctl_process::identity(steered.unwrap_or_else(|| agent.id()));
         let folder = LaunchFolder::at(place.path());
-        let holder = Holder::start(Box::new(Echo::default()), pipes, &folder, process, limits).unwrap();
+        let holder =
+            Holder::start((Box::new(Echo::default()), "first".into()), pipes, &folder, process, limits)
+                .unwrap();
         let scene = Self { place, agent, _holder: holder };
         scene.until(|state| state.session.is_some());
         scene

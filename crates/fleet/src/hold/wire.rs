@@ -60,6 +60,8 @@ pub(crate) struct Report {
     pub(crate) since: Option<Timestamp>,
     /// A denial has a place for its reason.
     pub(crate) takes_reasons: bool,
+    /// Why the agent did not take the first words.
+    pub(crate) first_refused: Option<String>,
 }
 
 /// A socket's address may have 108 bytes; the way through an open directory is always shorter.

@@ -9,41 +9,65 @@ use serde_json::Value;
 
 use super::ClaudeCode;
 use super::processes::is_headless;
+use super::protocol::StreamJson;
 use crate::control::known_id::known_id;
 use crate::control::permission::Modes;
 use crate::control::stdout::newest_first;
 use crate::control::{Control, flag_with, interrupt_without_a_terminal, with_prompt_on_stdin};
+use crate::hold::HoldPlan;
 
 const PROGRAM: &str = "claude";
 const MODES: Modes = Modes { plan: "plan", accept_edits: "acceptEdits", bypass: "bypassPermissions" };
 
+/// The arguments that a run with its prompt and a held session share, with further ones.
+fn arguments(intent: &Intent, further: &[&str]) -> Vec<String> {
+    let mut args: Vec<String> =
+        ["-p", "--output-format", "stream-json", "--verbose"].map(str::to_owned).into();
+    args.extend(further.iter().map(|&arg| arg.to_owned()));
+    let mut option = |flag: &str, value: &str| args.extend(flag_with(flag, value));
+    match &intent.conversation {
+        Conversation::New => option("--session-id", &intent.fresh_id),
+        Conversation::Stored { id, .. } => option("--resume", id),
+        Conversation::ForkOf { id, .. } => {
+            option("--resume", id);
+            option("--session-id", &intent.fresh_id);
+        }
+    }
+    if let Some(model) = &intent.model {
+        option("--model", model);
+    }
+    if let Some(mode) = MODES.of(intent.permission) {
+        option("--permission-mode", mode);
+    }
+    if let Some(more) = &intent.system_prompt {
+        option("--append-system-prompt", more);
+    }
+    if matches!(intent.conversation, Conversation::ForkOf { .. }) {
+        args.push("--fork-session".to_owned());
+    }
+    args.extend(intent.more.iter().cloned());
+    args
+}
+
 impl Control for ClaudeCode {
     fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Error> {
-        let mut args: Vec<String> =
-            ["-p", "--output-format", "stream-json", "--verbose"].map(str::to_owned).into();
-        let mut option = |flag: &str, value: &str| args.extend(flag_with(flag, value));
-        match &intent.conversation {
-            Conversation::New => option("--session-id", &intent.fresh_id),
-            Conversation::Stored { id, .. } => option("--resume", id),
-            Conversation::ForkOf { id, .. } => {
-                option("--resume", id);
-                option("--session-id", &intent.fresh_id);
-            }
-        }
-        if let Some(model) = &intent.model {
-            option("--model", model);
-        }
-        if let Some(mode) = MODES.of(intent.permission) {
-            option("--permission-mode", mode);
-        }
-        if let Some(more) = &intent.system_prompt {
-            option("--append-system-prompt", more);
-        }
-        if matches!(intent.conversation, Conversation::ForkOf { .. }) {
-            args.push("--fork-session".to_owned());
-        }
-        args.extend(intent.more.iter().cloned());
+        let args = arguments(intent, &[]);
         Ok(with_prompt_on_stdin(PROGRAM, args, intent, known_id(intent)))
+    }
+
+    /// Without the flag for permission requests, which its help does not list, every tool that needs one is refused. The
+    /// variable makes it report whether it works.
+    fn hold(&self, intent: &Intent) -> Result<HoldPlan, Error> {
+        let two_way =
+            ["--input-format", "stream-json", "--permission-prompt-tool", "stdio", "--replay-user-messages"];
+        let id = known_id(intent);
+        let IdSource::Known(session) = &id else {
+            return Err(Error::refused("Claude Code is held under an id that is known before"));
+        };
+        let protocol = StreamJson::new(session.clone(), intent.fresh_id.clone());
+        let mut spawn = with_prompt_on_stdin(PROGRAM, arguments(intent, &two_way), intent, id.clone());
+        spawn.env.insert("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS".to_owned(), "1".to_owned());
+        Ok(HoldPlan { spawn, protocol: Box::new(protocol) })
     }
 
     /// Whatever its subtype, the last `result` event describes the error.

@@ -8,13 +8,16 @@ use agentctl_model::{
 };
 
 use super::Pi;
+use super::protocol::Rpc;
 use crate::control::known_id::known_id;
 use crate::control::refusal::{named_by_path, no_permission_mode};
 use crate::control::stdout::{newest_first, words_at};
 use crate::control::{Control, looks_like_a_flag, with_prompt_on_stdin};
+use crate::hold::HoldPlan;
 
-impl Control for Pi {
-    fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Error> {
+impl Pi {
+    /// The arguments that a run with its prompt and a held session share, after the first ones.
+    fn arguments(&self, intent: &Intent, first: &[&str]) -> Result<Vec<String>, Error> {
         // Pi never requests approval: it allows everything by default, and has no mode between that and no
         // tools at all.
         if let Some(wanted @ (Permission::Plan | Permission::AcceptEdits)) = intent.permission {
@@ -24,7 +27,7 @@ impl Control for Pi {
         if let Some(why) = given.iter().find_map(|(what, value)| self.misfit(what, value.as_deref()?)) {
             return Err(Error::refused(why));
         }
-        let mut args: Vec<String> = ["-p", "--mode", "json"].map(str::to_owned).into();
+        let mut args: Vec<String> = first.iter().map(|&arg| arg.to_owned()).collect();
         let mut option = |flag: &str, value: &str| args.extend([flag.to_owned(), value.to_owned()]);
         match &intent.conversation {
             Conversation::New => option("--session-id", &intent.fresh_id),
@@ -43,7 +46,24 @@ impl Control for Pi {
             option("--append-system-prompt", more);
         }
         args.extend(intent.more.iter().cloned());
-        Ok(with_prompt_on_stdin("pi", args, intent, known_id(intent)))
+        Ok(args)
+    }
+}
+
+impl Control for Pi {
+    fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Error> {
+        Ok(with_prompt_on_stdin(
+            "pi",
+            self.arguments(intent, &["-p", "--mode", "json"])?,
+            intent,
+            known_id(intent),
+        ))
+    }
+
+    fn hold(&self, intent: &Intent) -> Result<HoldPlan, Error> {
+        let args = self.arguments(intent, &["--mode", "rpc"])?;
+        let spawn = with_prompt_on_stdin("pi", args, intent, known_id(intent));
+        Ok(HoldPlan { spawn, protocol: Box::new(Rpc::new()) })
     }
 
     /// Pi does not understand `--model=VALUE`, and recognises some of its flags at any position among the

@@ -201,7 +201,8 @@ impl<'a> Runner<'a> {
         let order = &self.record.order;
         let time = |ms: Option<u64>| ms.map(Duration::from_millis);
         let limits = Limits { turn: time(order.timeout_ms), idle: time(order.idle_timeout_ms) };
-        Holder::start(protocol, pipes, &self.folder, agent, limits)
+        let first = self.folder.words()?;
+        Holder::start((protocol, first), pipes, &self.folder, agent, limits)
     }
 
     /// Waits for the id, and then until a survey shows the turn. The agent may exit before or after either.
@@ -219,6 +220,9 @@ impl<'a> Runner<'a> {
             }
             if let Some(ending) = ended {
                 return self.ended_early(ending, running, plan);
+            }
+            if let Some(reason) = running.holder.as_ref().and_then(|holder| holder.report().first_refused) {
+                return Err(Error::refused(format!("the prompt was not taken: {}", text::clean(&reason))));
             }
             if self.folder.is_cancelled() {
                 return Err(Error::agent_failed("the launch was cancelled"));
