@@ -25,7 +25,10 @@ enum Shape {
     /// One of the options.
     Options,
     /// An answer to each of that many questions, under the option that submits them.
-    Questions { count: usize, options: Vec<PendingOption> },
+    Questions {
+        count: usize,
+        options: Vec<PendingOption>,
+    },
     Form(Form),
 }
 
@@ -34,8 +37,10 @@ impl Asked {
     pub(super) fn permission(rpc: Value, id: String, asked: RequestPermission, known: &[Meaning]) -> Self {
         let call = asked.tool_call.unwrap_or_default();
         let offered = asked.options.unwrap_or_default();
-        let options: Vec<_> = offered.into_iter().filter_map(|option| pending_option(option, known)).collect();
-        let meta = call.meta.as_ref().unwrap_or(&CallMeta { qwen_interaction_kind: None, qwen_questions: None });
+        let options: Vec<_> =
+            offered.into_iter().filter_map(|option| pending_option(option, known)).collect();
+        let meta =
+            call.meta.as_ref().unwrap_or(&CallMeta { qwen_interaction_kind: None, qwen_questions: None });
         let is_question = meta.qwen_interaction_kind.as_deref() == Some("user_question");
         let questions = meta.qwen_questions.as_deref().filter(|list| is_question && !list.is_empty());
         let (kind, summary, options, shape) = match questions {
@@ -83,7 +88,8 @@ impl Asked {
             },
             (Shape::Questions { count, .. }, Decision::Text(text)) => {
                 let answers = answers(text, *count)?;
-                let submit = self.chosen(OptionKind::AllowOnce)?.ok_or_else(|| self.not_offered("answer it"))?;
+                let submit =
+                    self.chosen(OptionKind::AllowOnce)?.ok_or_else(|| self.not_offered("answer it"))?;
                 let mut answer = selected(&submit.id);
                 answer["answers"] = Value::Object(answers);
                 Ok(answer)
@@ -205,8 +211,8 @@ fn call_words(call: &ToolCall) -> String {
             words.push(text.to_owned());
         }
     };
-    if let Some(input) = &call.raw_input {
-        add(&input_words(input));
+    for text in call.raw_input.iter().flat_map(input_words) {
+        add(&text);
     }
     for content in call.content.iter().flatten() {
         add(content.content.as_ref().and_then(|block| block.text.as_deref()).unwrap_or_default());
@@ -218,17 +224,27 @@ fn call_words(call: &ToolCall) -> String {
     words.join("\n")
 }
 
-/// A command that says everything is shown as it is; other input is shown as JSON.
-fn input_words(input: &Value) -> String {
+/// A command is shown as it is, and after it what else the input says; other input is shown as JSON.
+fn input_words(input: &Value) -> Vec<String> {
     match input {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        Value::Object(fields) if fields.is_empty() => String::new(),
-        Value::Object(fields) => match (fields.get("command"), fields.len()) {
-            (Some(Value::String(command)), 1) => command.clone(),
-            _ => input.to_string(),
-        },
-        other => other.to_string(),
+        Value::Null => Vec::new(),
+        Value::String(text) => vec![text.clone()],
+        Value::Object(fields) => {
+            let command = fields.get("command").filter(|command| command.is_string());
+            // Copilot says the command twice.
+            let says_it = |value: &Value| {
+                Some(value) == command || command.is_some_and(|command| *value == json!([command]))
+            };
+            let rest: Map<_, _> = fields
+                .iter()
+                .filter(|(_, value)| !says_it(value))
+                .map(|(key, value)| (key.clone(), value.clone()))
+                .collect();
+            let command = command.and_then(Value::as_str).map(str::to_owned);
+            let rest = (!rest.is_empty()).then(|| Value::Object(rest).to_string());
+            command.into_iter().chain(rest).collect()
+        }
+        other => vec![other.to_string()],
     }
 }
 
@@ -256,7 +272,10 @@ pub(super) fn split(text: &str, count: usize) -> Result<Vec<&str>, String> {
     if lines.len() == count {
         return Ok(lines);
     }
-    Err(format!("it asks {count} questions: answer with {count} lines, one for each; these are {}", lines.len()))
+    Err(format!(
+        "it asks {count} questions: answer with {count} lines, one for each; these are {}",
+        lines.len()
+    ))
 }
 
 fn answers(text: &str, count: usize) -> Result<Map<String, Value>, String> {

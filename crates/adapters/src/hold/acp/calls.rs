@@ -33,7 +33,8 @@ impl Calls {
             return true;
         }
         let short = |text: &String| text.len() <= LONGEST_INPUT;
-        let (title, input) = (said.title.filter(short), said.raw_input.filter(|input| short(&input.to_string())));
+        let (title, input) =
+            (said.title.filter(short), said.raw_input.filter(|input| short(&input.to_string())));
         match at {
             Some(at) => {
                 let call = &mut self.0[at];

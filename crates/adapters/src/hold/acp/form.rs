@@ -143,7 +143,9 @@ fn kind(property: &Value) -> Kind {
 fn choices(property: &Value) -> Option<Vec<Choice>> {
     let label = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     if let Some(values) = property.get("enum").and_then(Value::as_array) {
-        return Some(values.iter().map(|value| Choice { label: label(value), value: value.clone() }).collect());
+        return Some(
+            values.iter().map(|value| Choice { label: label(value), value: value.clone() }).collect(),
+        );
     }
     let titled = property.get("oneOf").or_else(|| property.get("anyOf")).and_then(Value::as_array)?;
     let choice = |one: &Value| {

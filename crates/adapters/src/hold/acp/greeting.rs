@@ -53,7 +53,8 @@ impl Greeting {
 
 impl Capabilities {
     fn of(said: &AgentCapabilities) -> Self {
-        let offered = |value: &Option<Value>| value.as_ref().is_some_and(|value| *value != Value::Bool(false));
+        let offered =
+            |value: &Option<Value>| value.as_ref().is_some_and(|value| *value != Value::Bool(false));
         let sessions = said.session_capabilities.as_ref();
         Self {
             load: offered(&said.load_session),

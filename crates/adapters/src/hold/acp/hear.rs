@@ -7,8 +7,8 @@ use super::agent::{Counts, Queue};
 use super::asked::{self, Asked};
 use super::greeting::Greeting;
 use super::wire::{
-    self, BAD_PARAMS, CANCELLED, CancelRequest, Elicitation, Initialized, Message, NO_METHOD, OfSession, Opened,
-    RequestPermission, RpcError, SessionUpdate, ToolCall, UpdateHead,
+    self, BAD_PARAMS, CANCELLED, CancelRequest, Elicitation, Initialized, Message, NO_METHOD, OfSession,
+    Opened, RequestPermission, RpcError, SessionUpdate, ToolCall, UpdateHead,
 };
 use super::{Acp, Call, LONGEST_PENDING, MOST_PENDING, Start, settings};
 use crate::hold::lines::Line;

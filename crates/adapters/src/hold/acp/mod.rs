@@ -2,7 +2,9 @@
 //!
 //! A turn is open while a `session/prompt` is in flight. The protocol acknowledges nothing but the prompt itself, with
 //! its end. So what we said counts as taken when the agent next goes on with the turn: it says something of it, asks
-//! for something, or ends it. Nothing of the conversation is kept but what is pending.
+//! for something, or ends it. Some agents are silent until an allowed tool has run, so an answer is followed by a
+//! request that no agent knows: agents read in order, so its response shows that the answer was read. Nothing of the
+//! conversation is kept but what is pending.
 
 pub mod agent;
 mod asked;
@@ -86,8 +88,8 @@ pub struct Acp {
     /// How many requests the agent has made, and the highest number among their ids.
     requests: u64,
     highest: Option<u64>,
-    /// What counts as taken as soon as the agent goes on.
-    unproven: Vec<(Ticket, Acceptance)>,
+    /// What counts as taken as soon as the agent goes on, with the id of the request that echoes it.
+    unproven: Vec<(Ticket, Acceptance, u64)>,
     interrupts: Vec<Ticket>,
     calls: Calls,
     usage: Usage,
@@ -144,11 +146,16 @@ impl Acp {
         self.last_id
     }
 
+    /// Asks for something that no agent knows. The response shows that everything before it was read.
+    fn echo(&mut self, step: &mut Step) -> u64 {
+        self.request("_agentctl/echo", &json!({}), step)
+    }
+
     /// Gives the line up. Whatever still waits for the agent is refused.
     fn lose(&mut self, why: String, step: &mut Step) {
         let waiting = self.waiting.drain(..).map(|message| message.ticket);
         let prompts = self.prompts.drain(..).filter_map(|prompt| prompt.ticket);
-        let unproven = self.unproven.drain(..).map(|(ticket, _)| ticket);
+        let unproven = self.unproven.drain(..).map(|(ticket, ..)| ticket);
         let tickets = waiting.chain(prompts).chain(unproven).chain(self.interrupts.drain(..));
         step.said.extend(tickets.map(|ticket| Said::Refused { ticket, reason: why.clone() }));
         self.drop_requests(step);
@@ -183,7 +190,8 @@ impl Acp {
                 let asked = self.asked.remove(at);
                 step.write.extend(wire::result(&asked.rpc, &result));
                 step.said.push(Said::Gone { request: asked.request.id });
-                self.unproven.push((ticket, Acceptance::Answered));
+                let echo = self.echo(step);
+                self.unproven.push((ticket, Acceptance::Answered, echo));
             }
             Err(reason) => step.said.push(Said::Refused { ticket, reason }),
         }
@@ -249,7 +257,7 @@ impl Protocol for Acp {
         for prompt in &mut self.prompts {
             prompt.ticket = prompt.ticket.filter(|one| *one != ticket);
         }
-        self.unproven.retain(|(one, _)| *one != ticket);
+        self.unproven.retain(|(one, ..)| *one != ticket);
         self.interrupts.retain(|one| *one != ticket);
         false
     }

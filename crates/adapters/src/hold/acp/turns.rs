@@ -46,7 +46,9 @@ impl Acp {
             return Err("the message is empty".to_owned());
         }
         if self.waiting.len() >= MOST_WAITING {
-            return Err(format!("{MOST_WAITING} messages wait for the end of the turn already: send it later"));
+            return Err(format!(
+                "{MOST_WAITING} messages wait for the end of the turn already: send it later"
+            ));
         }
         if message.as_command { Ok(()) } else { self.agent.commands.plain(&message.words).map(drop) }
     }
@@ -58,6 +60,8 @@ impl Acp {
         let id = self.request("session/prompt", &params, step);
         if self.prompts.is_empty() {
             step.said.push(Said::TurnOpened);
+        } else {
+            self.echo(step);
         }
         self.prompts.push_back(Prompt { id, ticket: Some(ticket) });
     }
@@ -76,8 +80,9 @@ impl Acp {
     /// command stays here, and what was sent after it.
     pub(super) fn drain(&mut self) -> Vec<String> {
         let plain = self.waiting.iter().take_while(|message| !message.as_command).count();
+        // The agent asked for them, so it goes on as soon as it has them, and no echo is needed.
         let messages = self.waiting.drain(..plain).map(|message| {
-            self.unproven.push((message.ticket, Acceptance::Now));
+            self.unproven.push((message.ticket, Acceptance::Now, u64::MAX));
             message.words
         });
         messages.collect()
@@ -85,7 +90,7 @@ impl Acp {
 
     /// The agent goes on with the turn, so it has taken what it was told before.
     pub(super) fn goes_on(&mut self, step: &mut Step) {
-        let unproven = self.unproven.drain(..);
+        let unproven = self.unproven.drain(..).map(|(ticket, how, _)| (ticket, how));
         let prompts = self.prompts.iter_mut().enumerate().filter_map(|(index, prompt)| {
             let how = if index == 0 { Acceptance::Now } else { Acceptance::Queued };
             prompt.ticket.take().map(|ticket| (ticket, how))
@@ -94,14 +99,29 @@ impl Acp {
         step.said.extend(taken.map(|(ticket, how)| Said::Accepted { ticket, how }));
     }
 
-    /// A prompt was answered. Returns whether the id is one.
+    /// A request was answered that only echoes what was said before it. That shows that answers and queued prompts
+    /// were read; it does not show that a turn began. A response to an id that was never used shows nothing.
+    fn echoed(&mut self, id: u64, step: &mut Step) {
+        if id > self.last_id {
+            return;
+        }
+        let answers =
+            self.unproven.extract_if(.., |(.., echo)| *echo <= id).map(|(ticket, how, _)| (ticket, how));
+        let queued = self.prompts.iter_mut().skip(1).filter(|prompt| prompt.id < id);
+        let queued = queued.filter_map(|prompt| Some((prompt.ticket.take()?, Acceptance::Queued)));
+        step.said.extend(answers.chain(queued).map(|(ticket, how)| Said::Accepted { ticket, how }));
+    }
+
+    /// A prompt was answered, or another request that is not a call.
     pub(super) fn prompt_answered(
         &mut self,
         id: u64,
         outcome: Result<Option<Prompted>, RpcError>,
         step: &mut Step,
-    ) -> bool {
-        let Some(at) = self.prompts.iter().position(|prompt| prompt.id == id) else { return false };
+    ) {
+        let Some(at) = self.prompts.iter().position(|prompt| prompt.id == id) else {
+            return self.echoed(id, step);
+        };
         if let Err(error) = &outcome
             && NOT_TAKEN.contains(&error.code)
             && let Some(ticket) = self.prompts[at].ticket.take()
@@ -125,7 +145,6 @@ impl Acp {
         if at == 0 {
             self.turn_ended(end, step);
         }
-        true
     }
 
     fn turn_ended(&mut self, end: TurnEnd, step: &mut Step) {

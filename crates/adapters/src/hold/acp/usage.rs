@@ -28,7 +28,9 @@ pub struct Context {
 
 impl Usage {
     pub(super) fn take_tokens(&mut self, said: Option<TokenUsage>, of: Counts) {
-        let Some(TokenUsage { input_tokens: Some(input), output_tokens: Some(output) }) = said else { return };
+        let Some(TokenUsage { input_tokens: Some(input), output_tokens: Some(output) }) = said else {
+            return;
+        };
         // Some agents report nothing but zeros for a turn that was interrupted.
         if of != Counts::Unknown && (input, output) != (0, 0) {
             self.tokens = Some(Tokens { input, output, of });

@@ -74,7 +74,7 @@ impl RpcError {
             _ => None,
         };
         match cause {
-            Some(cause) if !message.contains(cause) => format!("{message}: {cause}"),
+            Some(cause) if !message.contains(cause) => format!("{}: {cause}", message.trim_end_matches('.')),
             _ => message,
         }
     }
