@@ -103,7 +103,13 @@ pub const QWEN: Agent = Agent {
     tokens: Counts::Step,
 };
 
-pub const COPILOT: Agent = Agent { tokens: Counts::Session, ..UNKNOWN };
+pub const COPILOT: Agent = Agent {
+    queue: Queue::None,
+    // It trims. What it does not know as a command is text, but its commands differ between versions.
+    commands: Commands { marks: &['/'], escape: Escape::Impossible },
+    options: &[],
+    tokens: Counts::Session,
+};
 
 pub const KIMI: Agent = Agent {
     queue: Queue::None,

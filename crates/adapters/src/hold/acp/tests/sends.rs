@@ -187,6 +187,8 @@ fn a_message_is_not_taken_for_a_command_unless_it_is_meant_as_one() {
     assert_eq!(sent(agent::QWEN, "/help", false), Ok(" /help".into()));
     assert_eq!(sent(agent::QWEN, "/help", true), Ok("/help".into()));
     assert_eq!(sent(agent::KIMI, "/help", false), Ok(" /help".into()));
+    assert_eq!(sent(agent::COPILOT, " /compact", false), Err(refused.into()));
+    assert_eq!(sent(agent::COPILOT, "@README", false), Ok("@README".into()));
     for mark in ["/", "!", "#", "@", "$"] {
         assert!(sent(unknown(), &format!("{mark}x"), false).is_err(), "{mark}");
     }
