@@ -27,12 +27,22 @@ pub(super) struct Message<'a> {
     /// `null` is a result too.
     #[serde(default, borrow, deserialize_with = "present")]
     pub(super) result: Option<&'a RawValue>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "any_error")]
     pub(super) error: Option<RpcError>,
 }
 
 fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<&'de RawValue>, D::Error> {
     <&RawValue>::deserialize(value).map(Some)
+}
+
+/// An error ends a turn whatever it looks like.
+fn any_error<'de, D: Deserializer<'de>>(value: D) -> Result<Option<RpcError>, D::Error> {
+    let error = Option::<Value>::deserialize(value)?;
+    Ok(error.map(|error| {
+        let words = error.as_str().map_or_else(|| error.to_string(), str::to_owned);
+        let other = RpcError { code: 0, message: Some(words), data: None };
+        serde_json::from_value(error).unwrap_or(other)
+    }))
 }
 
 /// A part whose shape does not matter for the rest: `None` if it has another one.

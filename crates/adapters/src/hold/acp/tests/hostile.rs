@@ -44,7 +44,8 @@ fn a_line_that_is_too_long_is_dropped_and_the_turn_goes_on() {
 
 #[test]
 fn a_long_list_of_commands_is_only_read_past() {
-    let mut scene = Scene::working(unknown());
+    let mut scene = Scene::open(unknown());
+    scene.sends("go");
     let commands = vec![json!({"name": "x".repeat(1000)}); 20_000];
     let list = json!({"sessionUpdate": "available_commands_update", "availableCommands": commands});
     assert_eq!(scene.updates(&list), Step::default());

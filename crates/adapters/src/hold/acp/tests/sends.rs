@@ -44,6 +44,8 @@ fn a_turn_ends_as_the_protocol_says() {
     assert_eq!(stopped("refusal"), failed("the agent refused to go on"));
     assert_eq!(end(json!({"error": {"code": 400, "message": "bad"}})), failed("bad"));
     assert_eq!(end(json!({"error": {"code": 7}})), failed("error 7"));
+    assert_eq!(end(json!({"error": "all is lost"})), failed("all is lost"));
+    assert_eq!(end(json!({"error": {"code": "x"}})), failed("{\"code\":\"x\"}"));
     assert_eq!(end(json!({"error": {"code": -32800, "message": "cancelled"}})), TurnEnd::Interrupted);
 }
 
