@@ -52,7 +52,7 @@ impl Asked {
         };
         let summary = (!summary.is_empty()).then_some(summary);
         let request = Request { id, kind, summary, options };
-        Self { rpc, call: call.tool_call_id, request, shape }
+        Self { rpc, call: call.id, request, shape }
     }
 
     /// A form to be filled in.

@@ -24,7 +24,7 @@ struct Call {
 impl Calls {
     /// Takes what was said of a call. Returns whether the call is over.
     pub(super) fn take(&mut self, said: ToolCall) -> bool {
-        let Some(id) = said.tool_call_id else { return false };
+        let Some(id) = said.id else { return false };
         let at = self.0.iter().position(|call| call.id == id);
         if matches!(said.status.as_deref(), Some("completed" | "failed" | "cancelled")) {
             if let Some(at) = at {
@@ -54,7 +54,7 @@ impl Calls {
 
     /// Adds to a request what was said of its call before.
     pub(super) fn complete(&self, asked: &mut ToolCall) {
-        let id = asked.tool_call_id.as_deref();
+        let id = asked.id.as_deref();
         let Some(call) = self.0.iter().find(|call| Some(call.id.as_str()) == id) else { return };
         asked.title = asked.title.take().or_else(|| call.title.clone());
         asked.raw_input = asked.raw_input.take().or_else(|| call.input.clone());

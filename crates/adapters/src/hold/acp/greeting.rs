@@ -19,6 +19,7 @@ pub struct Greeting {
 
 /// What the agent can do with sessions besides starting them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[expect(clippy::struct_excessive_bools, reason = "the agent says each of them on its own")]
 pub struct Capabilities {
     pub load: bool,
     pub resume: bool,

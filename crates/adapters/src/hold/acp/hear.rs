@@ -167,7 +167,7 @@ impl Acp {
         match head.session_update.as_deref() {
             Some("tool_call" | "tool_call_update") => {
                 let said: ToolCall = wire::read(Some(update)).unwrap_or_default();
-                let call = said.tool_call_id.clone();
+                let call = said.id.clone();
                 if self.calls.take(said) {
                     // Nothing can be decided about a call that is over.
                     let is_over = |asked: &mut Asked| asked.call.is_some() && asked.call == call;
@@ -220,7 +220,7 @@ impl Acp {
         if let Some(call) = &mut asked.tool_call {
             self.calls.complete(call);
         }
-        let call = asked.tool_call.as_ref().and_then(|call| call.tool_call_id.as_deref());
+        let call = asked.tool_call.as_ref().and_then(|call| call.id.as_deref());
         let name = self.request_name(&id, call);
         self.ask(Asked::permission(id, name, asked, self.agent.options), step);
     }

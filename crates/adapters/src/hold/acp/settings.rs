@@ -47,12 +47,16 @@ struct Offer<'a> {
 
 /// What must be set so that the wishes hold; what is so already is left out. A wish that the agent cannot fulfil is an
 /// error, because a session must not run with more rights or another model than its caller asked for.
-pub(super) fn wanted(opened: &Opened, modes: &[Choice], model: Option<&str>) -> Result<Vec<Setting>, String> {
+pub(super) fn wanted(
+    opened: &Opened,
+    choices: &[Choice],
+    model: Option<&str>,
+) -> Result<Vec<Setting>, String> {
     let mut settings = Vec::new();
-    if !modes.is_empty() {
+    if !choices.is_empty() {
         let offered = mode_offers(opened);
         let permissions = config_offers(opened, "permissions");
-        let found = modes.iter().find_map(|choice| match choice {
+        let found = choices.iter().find_map(|choice| match choice {
             Choice::Mode(id) => offered.iter().find(|offer| is_mode(offer.value, id)),
             Choice::Permissions { option, value } => permissions.iter().find(|offer| {
                 matches!(&offer.setting, Setting::Config { id, .. } if id == option) && offer.value == *value

@@ -238,7 +238,7 @@ pub(super) struct Quota {
     pub(super) token_count: Option<TokenUsage>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct TokenUsage {
     #[serde(alias = "input_tokens")]
@@ -251,7 +251,8 @@ pub(super) struct TokenUsage {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct ToolCall {
-    pub(super) tool_call_id: Option<String>,
+    #[serde(rename = "toolCallId")]
+    pub(super) id: Option<String>,
     pub(super) title: Option<String>,
     pub(super) status: Option<String>,
     pub(super) raw_input: Option<Value>,

@@ -99,6 +99,11 @@ fn a_line_that_cannot_be_used_is_lost_with_words() {
     assert_eq!((lost(&step), scene.acp.state().lost.as_deref()), (why, Some(why)));
     assert_eq!(refusal(&scene.sends("later")), why);
     assert_eq!(scene.hears(&json!({"id": 2, "result": {"sessionId": SESSION}})), Step::default());
+    assert_eq!(
+        scene.hears(&json!({"id": 9, "method": "x"})),
+        Step::default(),
+        "nothing is answered any more"
+    );
     assert_eq!(scene.acp.close(), b"");
 
     let mut scene = Scene::started(unknown(), opening());
@@ -112,8 +117,8 @@ fn a_line_that_cannot_be_used_is_lost_with_words() {
 
 /// Opens a session in a mode and with a model, and returns what was asked for in between.
 fn set_up(permission: Permission, model: Option<&str>, offered: &Value) -> (Vec<Value>, Scene) {
-    let modes = choices(permission);
-    let mut scene = Scene::started(unknown(), Opening { modes, model: model.map(Into::into), ..opening() });
+    let wishes = Opening { modes: choices(permission), model: model.map(Into::into), ..opening() };
+    let mut scene = Scene::started(unknown(), wishes);
     scene.sends("go");
     scene.greets(&json!({"protocolVersion": 1}));
     let mut opened = offered.clone();

@@ -1,6 +1,7 @@
 //! Messages, turns and interrupts.
 
 use super::*;
+use crate::hold::acp::agent::Counts;
 use crate::hold::acp::usage::Tokens;
 
 fn ends(scene: &mut Scene, prompt: u64) -> Step {
@@ -207,7 +208,6 @@ fn tokens_are_kept_where_it_is_certain_what_they_count() {
         scene.hears(&json!({"id": 3, "result": result}));
         scene.acp.usage().tokens.map(|Tokens { input, output, of }| (input, output, of))
     };
-    use crate::hold::acp::agent::Counts;
     assert_eq!(kept(agent::CODEX_ACP, json!({"usage": usage})), Some((5, 6, Counts::Turn)));
     assert_eq!(kept(agent::COPILOT, json!({"usage": usage})), Some((5, 6, Counts::Session)));
     let quota = json!({"_meta": {"quota": {"token_count": {"input_tokens": 7, "output_tokens": 8}}}});
