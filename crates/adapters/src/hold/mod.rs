@@ -4,6 +4,7 @@
 //! A [`Protocol`] is a pure state machine: bytes in, frames and words out. It has no clock and does no I/O, and every
 //! cut of the same bytes gives the same words. The runner owns the pipes.
 
+pub mod acp;
 pub mod lines;
 #[cfg(test)]
 pub(crate) mod replay;
