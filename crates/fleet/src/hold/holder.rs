@@ -105,7 +105,6 @@ impl Published {
 
 /// A held session, as its runner sees it.
 pub(crate) struct Holder {
-    inbox: Sender<Input>,
     published: Arc<Published>,
 }
 
@@ -157,16 +156,11 @@ impl Holder {
         thread("writer").spawn(move || write(to_agent, &frames))?;
         thread("line").spawn(move || line.run(first, &inputs))?;
         thread("callers").spawn(move || callers.serve(&listener))?;
-        Ok(Self { inbox, published })
+        Ok(Self { published })
     }
 
     pub(crate) fn report(&self) -> Report {
         self.published.report()
-    }
-
-    /// Ends the session in the clean way of its protocol. The agent exits by itself.
-    pub(crate) fn end(&self) {
-        let _ = self.inbox.send(Input::End);
     }
 }
 

@@ -10,6 +10,9 @@ use crate::control::permission::Modes;
 use crate::control::refusal::{no_fork, no_system_prompt};
 use crate::control::stdout::{newest_first, words_at};
 use crate::control::{Control, with_prompt_on_stdin};
+use crate::hold::HoldPlan;
+use crate::hold::acp::agent::COPILOT;
+use crate::hold::acp::plan::AcpCommand;
 
 const NAME: &str = "Copilot";
 /// Allowing all tools would still deny commands that name a path outside of the directory.
@@ -35,6 +38,18 @@ impl Control for Copilot {
         args.extend(MODES.of(intent.permission).map(str::to_owned));
         args.extend(intent.more.iter().cloned());
         Ok(with_prompt_on_stdin("copilot", args, intent, known_id(intent)))
+    }
+
+    fn hold(&self, intent: &Intent) -> Result<HoldPlan, Error> {
+        let command = AcpCommand {
+            title: NAME,
+            program: "copilot",
+            args: &["--acp"],
+            env: &[],
+            agent: COPILOT,
+            instructions: "the AGENTS.md",
+        };
+        command.hold(intent)
     }
 
     /// An error after the last reply is the reason for the exit.

@@ -12,6 +12,9 @@ use crate::control::permission::Modes;
 use crate::control::refusal::{fits_stdin, no_fork, no_system_prompt, nothing_stored};
 use crate::control::stdout::{newest_first, words_at};
 use crate::control::{Control, flag_with, with_prompt_on_stdin};
+use crate::hold::HoldPlan;
+use crate::hold::acp::agent::GEMINI;
+use crate::hold::acp::plan::AcpCommand;
 
 const NAME: &str = "Gemini CLI";
 const MODES: Modes = Modes { plan: "plan", accept_edits: "auto_edit", bypass: "yolo" };
@@ -44,6 +47,18 @@ impl Control for Gemini {
             env: [("GEMINI_CLI_NO_RELAUNCH".to_owned(), "true".to_owned())].into(),
             ..with_prompt_on_stdin("gemini", args, intent, known_id(intent))
         })
+    }
+
+    fn hold(&self, intent: &Intent) -> Result<HoldPlan, Error> {
+        let command = AcpCommand {
+            title: NAME,
+            program: "gemini",
+            args: &["--acp"],
+            env: &[("GEMINI_CLI_NO_RELAUNCH", "true")],
+            agent: GEMINI,
+            instructions: "the GEMINI.md",
+        };
+        command.hold(intent)
     }
 
     fn complaint(&self, said: FirstWords<'_>) -> Option<String> {

@@ -10,6 +10,9 @@ use super::storage::is_id;
 use crate::control::refusal::{no_fork, no_permission_mode, no_system_prompt};
 use crate::control::stdout::{newest_first, words_at};
 use crate::control::{Control, fits_an_argument};
+use crate::hold::HoldPlan;
+use crate::hold::acp::agent::KIMI;
+use crate::hold::acp::plan::AcpCommand;
 
 const NAME: &str = "Kimi Code";
 
@@ -52,6 +55,18 @@ impl Control for Kimi {
             stdin: Stdin::Nothing,
             id,
         })
+    }
+
+    fn hold(&self, intent: &Intent) -> Result<HoldPlan, Error> {
+        let command = AcpCommand {
+            title: NAME,
+            program: "kimi",
+            args: &["acp"],
+            env: &[("KIMI_CODE_NO_AUTO_UPDATE", "1")],
+            agent: KIMI,
+            instructions: "the AGENTS.md",
+        };
+        command.hold(intent)
     }
 
     /// Only the agent's last line names the session; it identifies a turn that ended before any survey saw

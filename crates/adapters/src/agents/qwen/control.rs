@@ -12,6 +12,9 @@ use crate::control::permission::Modes;
 use crate::control::refusal::{fits_stdin, nothing_stored};
 use crate::control::stdout::{in_order, newest_first, words_at};
 use crate::control::{Control, flag_with, interrupt_without_a_terminal, with_prompt_on_stdin};
+use crate::hold::HoldPlan;
+use crate::hold::acp::agent::QWEN;
+use crate::hold::acp::plan::AcpCommand;
 
 const NAME: &str = "Qwen Code";
 const MODES: Modes = Modes { plan: "plan", accept_edits: "auto-edit", bypass: "yolo" };
@@ -53,6 +56,18 @@ impl Control for Qwen {
         }
         args.extend(intent.more.iter().cloned());
         Ok(with_prompt_on_stdin("qwen", args, intent, id))
+    }
+
+    fn hold(&self, intent: &Intent) -> Result<HoldPlan, Error> {
+        let command = AcpCommand {
+            title: NAME,
+            program: "qwen",
+            args: &["--acp"],
+            env: &[],
+            agent: QWEN,
+            instructions: "the QWEN.md",
+        };
+        command.hold(intent)
     }
 
     fn learn_id(&self, said: FirstWords<'_>) -> Option<String> {

@@ -12,6 +12,7 @@ mod calls;
 mod form;
 mod greeting;
 mod hear;
+pub(crate) mod plan;
 mod settings;
 #[cfg(test)]
 mod tests;

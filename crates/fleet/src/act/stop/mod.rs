@@ -18,6 +18,7 @@ use agentctl_process::{InspectRequest, Kernel, Order, Proven, Signal, SignalErro
 use crate::act::caller::Caller;
 use crate::act::offered::unless_offered;
 use crate::act::stop::termination::Termination;
+use crate::hold::Held;
 use crate::keep::launches::{LaunchFolder, MARK};
 use crate::read::offers;
 use crate::read::query::{Query, Wanted};
@@ -117,6 +118,10 @@ impl Fleet {
         self.refuse_if_shared(target, agent)?;
         let launch = self.launch_of(target);
         let asked = EndRequest::note(launch.as_ref(), by);
+        let way = match self.holder(target) {
+            Some(holder) => CleanWay::Holder(holder),
+            None => CleanWay::Agent(way),
+        };
         let how = begin(&mut termination, source, target, &way, caller, options)?;
         let report = termination.finish();
         if report.survived.is_empty() {
@@ -283,12 +288,19 @@ fn weakness(target: &Surveyed) -> &'static str {
     }
 }
 
+/// The clean way to end a session, before force.
+enum CleanWay {
+    /// The runner that holds it interrupts the turn and closes the line.
+    Holder(Held),
+    Agent(StopWay),
+}
+
 /// Does the first step, and describes it.
 fn begin(
     termination: &mut Termination<'_>,
     source: &Source,
     target: &Surveyed,
-    way: &StopWay,
+    way: &CleanWay,
     caller: &Caller,
     options: StopOptions,
 ) -> Result<String, Error> {
@@ -297,9 +309,14 @@ fn begin(
         return Ok("killed at once".to_owned());
     }
     let how = match way {
-        StopWay::Signal(clean) => tell(termination.kernel, source, target, *clean)?,
-        StopWay::Run(plan) => run(&target.key.adapter, plan, caller, options.grace)?,
-        StopWay::Ask => String::new(),
+        // A runner that does not answer is no reason to keep the session: force follows.
+        CleanWay::Holder(holder) => match holder.end(true) {
+            Ok(()) => "its runner was asked to end it".to_owned(),
+            Err(error) => error.message,
+        },
+        CleanWay::Agent(StopWay::Signal(clean)) => tell(termination.kernel, source, target, *clean)?,
+        CleanWay::Agent(StopWay::Run(plan)) => run(&target.key.adapter, plan, caller, options.grace)?,
+        CleanWay::Agent(StopWay::Ask) => String::new(),
     };
     termination.wait_for_owners(options.grace);
     Ok(how)
