@@ -117,8 +117,9 @@ fn a_timeout_is_124_and_ctrl_c_is_130() {
     );
     assert_eq!(machine.run(&["wait", DIED, "--until", "running", "--timeout", "0s"]).code, Some(124));
 
-    let waiting = start(&machine, &["wait", TOOLS]);
-    // The handler is installed before anything is looked up: from then on the signal is ours.
+    let mut waiting = start(&machine, &["wait", TOOLS]);
+    // The handler is installed before anything is looked up: from then on the signal is ours. In its first moments it can
+    // miss one, so Ctrl-C is pressed until it is heard, as a person would.
     let pid = rustix::process::Pid::from_child(&waiting);
     let status = format!("/proc/{}/status", waiting.id());
     let deadline = Instant::now() + Duration::from_secs(30);
@@ -129,7 +130,10 @@ fn a_timeout_is_124_and_ctrl_c_is_130() {
     while !catches_it(&std::fs::read_to_string(&status).unwrap()) {
         assert!(Instant::now() < deadline, "it never listened");
     }
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    while waiting.try_wait().unwrap().is_none() && Instant::now() < deadline {
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+        std::thread::sleep(Duration::from_millis(100));
+    }
     assert_eq!(code_of(waiting), Some(130));
 }
 

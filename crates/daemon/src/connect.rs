@@ -1,31 +1,16 @@
-//! Connects to the daemon's socket without blocking. A daemon that accepts no connections, because it is
-//! stopped or overloaded, could otherwise delay its caller for any length of time.
+//! Connects to the daemon's socket, and makes sure that the daemon listens there.
 
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+pub(crate) use agentctl_files::socket::connect;
 #[cfg(target_os = "linux")]
 use agentctl_model::Observed;
-use rustix::io::{FdFlags, fcntl_setfd};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
 
 #[cfg(target_os = "linux")]
 use crate::home::Home;
-
-/// Connects at once or fails. An error of kind `WouldBlock` means that a listener exists and its queue of
-/// connections is full.
-pub(crate) fn connect(socket: &Path) -> io::Result<UnixStream> {
-    let descriptor = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
-    fcntl_setfd(&descriptor, FdFlags::CLOEXEC)?;
-    let stream = UnixStream::from(descriptor);
-    stream.set_nonblocking(true)?;
-    rustix::net::connect(&stream, &SocketAddrUnix::new(socket)?)?;
-    stream.set_nonblocking(false)?;
-    is_ours(&stream)?;
-    Ok(stream)
-}
 
 /// Connects for a caller that trusts the answers. The daemon is the process that holds `daemon.lock`: a
 /// listener that is seen not to hold it is an impostor, and the error ([`is_impostor`]) names its pid.
@@ -76,21 +61,6 @@ fn impostor(stream: &UnixStream, socket: &Path) -> Option<u32> {
         let _ = (stream, socket);
         None
     }
-}
-
-/// Another user who once could write in agentctl's folder may have placed a socket there. Our requests
-/// contain variables and prompts, which only our own daemon may receive.
-fn is_ours(stream: &UnixStream) -> io::Result<()> {
-    #[cfg(target_os = "linux")]
-    {
-        let listener = rustix::net::sockopt::socket_peercred(stream)?.uid;
-        if listener != rustix::process::geteuid() {
-            let why = format!("another user (uid {}) listens at the daemon's socket", listener.as_raw());
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
-        }
-    }
-    let _ = stream;
-    Ok(())
 }
 
 #[cfg(test)]

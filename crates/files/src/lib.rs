@@ -15,6 +15,7 @@
 pub mod kernel;
 pub mod own;
 pub mod scratch;
+pub mod socket;
 pub mod watch;
 
 mod helper_process;

@@ -120,8 +120,8 @@ fn what_is_printed_answered_and_sent_is_as_its_schema_says() {
     let names = schema["$defs"].as_object().unwrap().keys();
     let unseen: Vec<&String> =
         names.filter(|name| name.starts_with(char::is_lowercase)).filter(|name| !at(name)).collect();
-    // Only a session that lives in a server accepts messages, which a test of gateways covers.
-    assert_eq!(unseen, ["accepted"]);
+    // Only a session that lives in a server or is held can be spoken with, which other tests cover.
+    assert_eq!(unseen, ["accepted", "answered", "interrupted"]);
 }
 
 /// A session, and a group of which one slot fails; returns the id of the one and the name of the other.

@@ -9,7 +9,7 @@ use agentctl_adapters::Feed;
 use agentctl_adapters::feed::{FeedMessage, Lost};
 
 use super::reach;
-use super::wire::{Ask, Reader, Reply, write_line};
+use super::wire::{Ask, Reader, Reply, connect, write_line};
 
 /// Listens to the holder of one launch.
 pub(crate) struct HoldFeed {
@@ -23,7 +23,7 @@ impl HoldFeed {
     }
 
     fn connect(&mut self) -> io::Result<&mut (UnixStream, Reader)> {
-        let mut stream = reach::dial(&self.folder)?;
+        let mut stream = connect(&self.folder)?;
         write_line(&mut stream, &Ask::Watch)?;
         let reader = Reader::of(&stream)?;
         Ok(self.line.insert((stream, reader)))

@@ -7,6 +7,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use agentctl_adapters::hold::{Acceptance, HeldState, Verb};
+use agentctl_files::socket;
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -84,7 +85,7 @@ pub(super) fn listen(folder: &Path) -> io::Result<UnixListener> {
 
 pub(super) fn connect(folder: &Path) -> io::Result<UnixStream> {
     let opened = agentctl_files::open_folder(folder)?;
-    UnixStream::connect(address(&opened))
+    socket::connect(&address(&opened))
 }
 
 pub(super) fn write_line(stream: &mut UnixStream, value: &impl Serialize) -> io::Result<()> {
