@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use agentctl_adapters::Memory;
 use agentctl_daemon::{NotifySettings, SessionStopper, Settings, WebhookSettings};
+use agentctl_fleet::act::asker::Asker;
 use agentctl_fleet::act::launch::Launcher;
 use agentctl_fleet::known_agents;
 use agentctl_fleet::{AdapterEntry, Fleet, Query, StopOptions};
@@ -89,7 +90,7 @@ impl SessionStopper for DaemonContext {
         let fleet = self.fleet()?;
         let settings = self.surroundings.settings().map_err(|error| words(error.into()))?;
         let caller = self.surroundings.caller(&settings).map_err(words)?;
-        let options = StopOptions { grace: GRACE, force: false };
+        let options = StopOptions { grace: GRACE, force: false, asker: Asker::default() };
         let stopped = fleet.terminate(by, &found(&fleet, session)?, &caller, options);
         match stopped.map_err(|error| error.message)?.survived.as_slice() {
             [] => Ok(()),

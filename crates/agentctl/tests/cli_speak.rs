@@ -81,3 +81,36 @@ fn what_cannot_be_said_is_refused_before_anybody_is_asked() {
         assert!(refused.err.contains(words), "{arguments:?}: {refused:?}");
     }
 }
+
+/// An agent's own shell runs `agentctl`: whatever told it to do so, the session goes on.
+#[test]
+fn a_session_neither_stops_nor_interrupts_nor_answers_itself() {
+    use std::os::unix::process::CommandExt;
+    let machine = Machine::furnished();
+    let file = |name: &str| machine.home().join(name);
+    let agentctl = machine.command(&[]).get_program().to_string_lossy().into_owned();
+    let tries = ["stop", "interrupt", "approve", "stop --force"].map(|verb| {
+        let (verb, flags) = verb.split_once(' ').unwrap_or((verb, ""));
+        format!("{agentctl} {verb} {TOOLS} {flags} >>out 2>&1; echo $? >>codes; ")
+    });
+    let script = format!("while [ ! -e go ]; do sleep 0.02; done; {} sleep 600", tries.concat());
+    let mut agent = std::process::Command::new("sh");
+    agent.arg0("claude").args(["-c", &script]).env_clear().current_dir(machine.home());
+    agent.env("HOME", machine.home()).env("PATH", "/usr/bin:/bin").env("AGENTCTL_NO_DAEMON", "1");
+    let mut agent = agent.spawn().unwrap();
+    machine::agent::note(&machine, agent.id(), TOOLS, "/home/dev/w/plain", r#""status":"busy""#);
+    std::fs::write(file("go"), "").unwrap();
+    let codes = agentctl_testkit::until(std::time::Duration::from_mins(1), "the exit codes", || {
+        let codes = std::fs::read_to_string(file("codes")).unwrap_or_default();
+        (codes.lines().count() == tries.len()).then_some(codes)
+    });
+    let said = std::fs::read_to_string(file("out")).unwrap();
+    assert_eq!(codes.lines().collect::<Vec<_>>(), ["7"; 4], "{said}");
+    assert_eq!(said.matches("may not steer the session itself").count(), 4, "{said}");
+    assert!(agent.try_wait().unwrap().is_none(), "it lives on");
+    // Somebody else may.
+    let stopped = machine.run(&["stop", TOOLS]);
+    assert_eq!(stopped.code, Some(0), "{stopped:?}");
+    let _ = agent.kill();
+    let _ = agent.wait();
+}

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use agentctl_adapters::Root;
 use agentctl_adapters::agents::codex::Codex;
+use agentctl_fleet::act::asker::Asker;
 use agentctl_fleet::{Caller, Fleet, Purpose, Query, Selector, Since, Source, StopOptions, Wanted};
 use agentctl_model::{Environ, ErrorKind, HeldLock, Outcome, PendingKind, Relation, Session, Status, Survey};
 use agentctl_process::fake::{Scripted, ScriptedProcess};
@@ -332,7 +333,7 @@ fn a_process_that_has_loaded_another_thread_since_the_look_up_is_not_ended() {
         home: home.folder.path().join("agentctl"),
         agentctl: "/none".into(),
     };
-    let timeout = StopOptions { grace: Duration::ZERO, force: false };
+    let timeout = StopOptions { grace: Duration::ZERO, force: false, asker: Asker::default() };
     let refused = home.fleet(both).stop(&found, &caller, timeout).unwrap_err();
     assert_eq!(refused.kind, ErrorKind::Refused);
     assert!(refused.message.contains(&format!("also runs session {TWO}")), "{refused:?}");

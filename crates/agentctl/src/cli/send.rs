@@ -4,6 +4,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use agentctl_fleet::Purpose;
+use agentctl_fleet::act::asker::Asker;
 use agentctl_fleet::act::steer::{Accepted, SteerOptions};
 use agentctl_model::{Session, Surveyed, text};
 use serde::Serialize;
@@ -54,7 +55,7 @@ impl Steering {
     pub(super) fn options(&self) -> SteerOptions {
         let usual = SteerOptions::default();
         SteerOptions {
-            allow_self: self.allow_self,
+            asker: Asker::this_process(self.allow_self),
             timeout: self.timeout.unwrap_or(usual.timeout),
             as_command: usual.as_command,
         }

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::time::Duration;
 
+use agentctl_fleet::act::asker::Asker;
 use agentctl_fleet::act::stop::{StopAnswer, StopReport};
 use agentctl_fleet::{Caller, Fleet, Purpose, StopOptions};
 use agentctl_model::{Outcome, ProcessEntry, Status, Surveyed, text};
@@ -34,6 +35,9 @@ pub(crate) struct Args {
     /// Kill at once
     #[arg(long)]
     force: bool,
+    /// Stop the session even from one of its own processes
+    #[arg(long)]
+    allow_self: bool,
     /// What ended and what survived, as JSON
     #[arg(long)]
     json: bool,
@@ -44,7 +48,8 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     let fleet = surroundings.fleet_under(&settings);
     let caller = surroundings.caller(&settings)?;
     let found = args.targets.find(Purpose::Act, &fleet, surroundings, out)?;
-    let options = StopOptions { grace: args.grace, force: args.force };
+    let options =
+        StopOptions { grace: args.grace, force: args.force, asker: Asker::this_process(args.allow_self) };
     stop_all(&found, options, args.json, &fleet, &caller, out)
 }
 

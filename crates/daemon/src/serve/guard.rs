@@ -58,7 +58,7 @@ pub(crate) async fn guard(
 fn check(shared: &Shared, peer: &Peer, request: &Request) -> Result<(), Problem> {
     let writes = !matches!(*request.method(), Method::GET | Method::HEAD);
     match peer {
-        Peer::Unix { uid } => {
+        Peer::Unix { uid, .. } => {
             if *uid != Some(rustix::process::geteuid().as_raw()) {
                 return Err(Problem::forbidden("this socket belongs to another user"));
             }

@@ -1,5 +1,6 @@
 //! The listeners: a unix socket, and loopback TCP on request. Both serve one router.
 
+use agentctl_fleet::act::asker::Asker;
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -38,8 +39,18 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// The other end of a connection.
 #[derive(Debug, Clone)]
 pub(crate) enum Peer {
-    Unix { uid: Option<u32> },
+    Unix { uid: Option<u32>, pid: Option<u32> },
     Tcp,
+}
+
+impl Peer {
+    /// Who asks: a process of this machine can be named on the unix socket alone.
+    pub(crate) fn asker(&self) -> Asker {
+        match self {
+            Self::Unix { pid, .. } => Asker::peer(*pid),
+            Self::Tcp => Asker::default(),
+        }
+    }
 }
 
 /// A listening socket.
@@ -57,8 +68,10 @@ impl Listener for UnixListener {
 
     async fn next(&self) -> io::Result<(UnixStream, Peer)> {
         let (stream, _) = self.accept().await?;
-        let uid = stream.peer_cred().ok().map(|credentials| credentials.uid());
-        Ok((stream, Peer::Unix { uid }))
+        let credentials = stream.peer_cred().ok();
+        let uid = credentials.map(|credentials| credentials.uid());
+        let pid = credentials.and_then(|credentials| u32::try_from(credentials.pid()?).ok());
+        Ok((stream, Peer::Unix { uid, pid }))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Actions: launching, steering, stopping and cleaning up. Every action first asks `read`, and proves which processes
 //! it touches.
 
+pub mod asker;
 pub(crate) mod caller;
 pub(crate) mod gateways;
 pub mod hook_variables;

@@ -15,6 +15,7 @@ use agentctl_model::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::act::asker::Asker;
 use crate::act::offered::unless_offered;
 use crate::hold::Held;
 use crate::read::survey::kernel::KernelSnapshot;
@@ -26,8 +27,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// Who steers, and how long the agent may take.
 #[derive(Debug, Clone, Copy)]
 pub struct SteerOptions {
-    /// The caller accepts that a process of the session steers the session itself.
-    pub allow_self: bool,
+    pub asker: Asker,
     /// How long the agent may take to accept.
     pub timeout: Duration,
     /// A message is meant as a command of the agent.
@@ -36,7 +36,7 @@ pub struct SteerOptions {
 
 impl Default for SteerOptions {
     fn default() -> Self {
-        Self { allow_self: false, timeout: TIMEOUT, as_command: false }
+        Self { asker: Asker::default(), timeout: TIMEOUT, as_command: false }
     }
 }
 
@@ -199,6 +199,7 @@ impl Fleet {
         answer: Answer,
         options: SteerOptions,
     ) -> Result<AnswerReceipt, Error> {
+        self.refuse_self(target, options.asker)?;
         let pending = answered(&target.session, &answer)?.cloned();
         let request = answer.request.clone().or_else(|| pending.as_ref()?.id.clone());
         if let (Decision::AllowAlways, Some(pending)) = (&answer.decision, &pending) {
@@ -227,6 +228,7 @@ impl Fleet {
         target: &Surveyed,
         options: SteerOptions,
     ) -> Result<InterruptReceipt, Error> {
+        self.refuse_self(target, options.asker)?;
         let done = self.break_off(target, options);
         let how = done.map_err(|error| unless_offered(error, &target.key.adapter, Capability::Interrupt))?;
         let (interrupted, still_queued) = match how {

@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
-use agentctl_adapters::hold::Ticket;
+use agentctl_adapters::hold::{Ticket, Verb};
 use agentctl_model::{Observed, ProcessRef};
 
 use super::holder::{Call, Input, Published};
 use super::wire::{Ask, Reader, Reply, write_line};
+use crate::act::asker::descends;
 
 /// More callers than this at once are hung up on.
 const MOST: usize = 64;
@@ -70,7 +71,11 @@ impl Callers {
         let reply = match ask {
             Ask::State => Reply::State(Box::new(self.published.report())),
             Ask::Watch => return self.watch(stream),
-            Ask::Tell { allow_self, .. } | Ask::End { allow_self } if is_forbidden(allow_self) => {
+            // A session may talk to itself, but not decide for a person.
+            Ask::Tell { verb: Verb::Answer { .. } | Verb::Interrupt, allow_self }
+            | Ask::End { allow_self }
+                if is_forbidden(allow_self) =>
+            {
                 Reply::Refused("a process of this session may not steer the session itself".into())
             }
             Ask::End { .. } => {
@@ -120,21 +125,14 @@ impl Callers {
         Ok(Withdrawal(stream.try_clone()?))
     }
 
-    /// Whether the agent is among the ancestors of this process. A table that cannot be read says yes: an answer that
+    /// Whether the agent is this process or among its ancestors. A table that cannot be read says yes: an answer that
     /// nobody allowed is worse than one that must be given again.
     fn descends_from_the_agent(&self, pid: u32) -> bool {
         let Some(agent) = self.agent else { return true };
-        let Observed::Seen(heads) = agentctl_process::system().heads() else { return true };
-        let mut at = pid;
-        // A chain is never longer than the table.
-        for _ in 0..heads.len() {
-            let Some(head) = heads.iter().find(|head| head.process.pid == at) else { return false };
-            if head.process == agent {
-                return true;
-            }
-            at = head.parent;
+        match agentctl_process::system().heads() {
+            Observed::Seen(heads) => descends(&heads, pid, agent),
+            Observed::Unobservable(_) => true,
         }
-        false
     }
 }
 

@@ -43,7 +43,7 @@ impl Held {
 
     /// Tells the agent something and waits for its own proof that it took it.
     pub(crate) fn tell(&self, verb: Verb, options: SteerOptions) -> Result<Acceptance, Error> {
-        Ok(tell(&self.folder, verb, options.allow_self, options.timeout)?)
+        Ok(tell(&self.folder, verb, options.asker.allows_self(), options.timeout)?)
     }
 
     /// Answers a request. A reason that has no place in the answer is the next message.

@@ -193,10 +193,11 @@ fn what_waits_here_is_taken_back_when_the_time_is_up_or_the_caller_leaves() {
 #[test]
 fn a_process_of_the_agent_may_look_but_not_steer() {
     let scene = Scene::owned_by(Some(std::process::id()), Limits::default());
-    let refused = scene.send("one", LONG);
+    assert!(matches!(scene.send("zero", LONG), Ok(Acceptance::Now)), "it may talk to itself");
+    let refused = tell(scene.folder(), Verb::Interrupt, false, LONG);
     assert!(matches!(&refused, Err(HoldError::Refused(reason)) if reason.contains("itself")), "{refused:?}");
     assert!(matches!(end(scene.folder(), false), Err(HoldError::Refused(_))));
-    let allowed = tell(scene.folder(), Verb::Send { words: "one".into(), as_command: false }, true, LONG);
+    let allowed = tell(scene.folder(), Verb::Interrupt, true, LONG);
     assert!(matches!(allowed, Ok(Acceptance::Now)), "{allowed:?}");
 }
 

@@ -7,6 +7,7 @@ mod show;
 use std::io::Write;
 use std::time::Duration;
 
+use agentctl_fleet::act::asker::Asker;
 use agentctl_fleet::{Fleet, Group, StopOptions};
 use agentctl_model::{ErrorKind, SourceReport, text};
 use clap::builder::NonEmptyStringValueParser;
@@ -120,7 +121,7 @@ fn stop(args: &StopArgs, surroundings: &Surroundings, out: &mut Output) -> Resul
             writeln!(out, "no session of group {} is live", text::one_line(&name))?;
         }
     }
-    let options = StopOptions { grace: args.grace, force: args.force };
+    let options = StopOptions { grace: args.grace, force: args.force, asker: Asker::this_process(false) };
     let live = Found { sessions: live, bad: Vec::new() };
     stop_all(&live, options, args.json, &fleet, &caller, out)
 }

@@ -84,7 +84,7 @@ pub(crate) async fn stop(
     Id(name): Id,
     Body(body): Body<StopBody>,
 ) -> Result<Response, Problem> {
-    let options = body.options()?;
+    let options = body.options(&peer)?;
     let fleet = caller::fleet(&*app.settings, &headers, &peer)?;
     let stopped = run_blocking(move || {
         let caller = app.settings.launcher(None).map_err(Problem::failed)?.caller;

@@ -85,9 +85,9 @@ enum Verdict {
 }
 
 impl StopBody {
-    pub(super) fn options(&self) -> Result<StopOptions, Problem> {
+    pub(super) fn options(&self, peer: &Peer) -> Result<StopOptions, Problem> {
         let grace = duration("grace", self.grace.as_deref())?.unwrap_or(GRACE);
-        Ok(StopOptions { grace, force: self.force })
+        Ok(StopOptions { grace, force: self.force, asker: peer.asker() })
     }
 }
 
@@ -105,9 +105,13 @@ impl AnswerBody {
     }
 }
 
-fn options(timeout: Option<&str>) -> Result<SteerOptions, Problem> {
+fn options(timeout: Option<&str>, peer: &Peer) -> Result<SteerOptions, Problem> {
     let usual = SteerOptions::default();
-    Ok(SteerOptions { timeout: duration("timeout", timeout)?.unwrap_or(usual.timeout), ..usual })
+    Ok(SteerOptions {
+        timeout: duration("timeout", timeout)?.unwrap_or(usual.timeout),
+        asker: peer.asker(),
+        ..usual
+    })
 }
 
 pub(crate) async fn stop(
@@ -118,7 +122,7 @@ pub(crate) async fn stop(
     Extension(pairs): Extension<Pairs>,
     Body(body): Body<StopBody>,
 ) -> Result<Response, Problem> {
-    let options = body.options()?;
+    let options = body.options(&peer)?;
     let selector = selector(id, &pairs);
     let (fleet, target) = find(&app, &peer, &headers, selector, Purpose::Act).await?;
     let stopped = run_blocking(move || {
@@ -139,7 +143,7 @@ pub(crate) async fn send(
     check_words(&body.message).map_err(Problem::usage)?;
     let selector = selector(id, &pairs);
     let (fleet, target) = find(&app, &peer, &headers, selector, Purpose::Act).await?;
-    let options = options(body.timeout.as_deref())?;
+    let options = options(body.timeout.as_deref(), &peer)?;
     let sent = run_blocking(move || json(&fleet.send(&target, &body.message, options)?));
     sent.await.map(answer)
 }
@@ -152,7 +156,7 @@ pub(crate) async fn give(
     Extension(pairs): Extension<Pairs>,
     Body(body): Body<AnswerBody, WORDS>,
 ) -> Result<Response, Problem> {
-    let options = options(body.timeout.as_deref())?;
+    let options = options(body.timeout.as_deref(), &peer)?;
     let given = body.answer()?;
     let selector = selector(id, &pairs);
     let (fleet, target) = find(&app, &peer, &headers, selector, Purpose::Act).await?;
@@ -168,7 +172,7 @@ pub(crate) async fn interrupt(
     Extension(pairs): Extension<Pairs>,
     Body(body): Body<InterruptBody>,
 ) -> Result<Response, Problem> {
-    let options = options(body.timeout.as_deref())?;
+    let options = options(body.timeout.as_deref(), &peer)?;
     let selector = selector(id, &pairs);
     let (fleet, target) = find(&app, &peer, &headers, selector, Purpose::Act).await?;
     let receipt = run_blocking(move || json(&fleet.interrupt_turn(&target, options)?));

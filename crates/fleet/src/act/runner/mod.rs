@@ -23,6 +23,7 @@ use agentctl_model::{
 use agentctl_process::{Ending, Order, Started, spawn};
 use jiff::{SignedDuration, Timestamp};
 
+use crate::act::asker::Asker;
 use crate::act::caller::Caller;
 use crate::act::launch::complaint::{WORDS, complaint};
 use crate::act::launch::{end_family, glance, undo};
@@ -385,7 +386,7 @@ impl<'a> Runner<'a> {
 
     /// Ends the agent cleanly if a survey shows the session, and then ends its processes in any case.
     fn end_after_timeout(&self) {
-        let options = StopOptions { grace: Duration::from_secs(10), force: false };
+        let options = StopOptions { grace: Duration::from_secs(10), force: false, asker: Asker::default() };
         if let Some(session) = glance(self.fleet, &self.record) {
             let _ = self.fleet.terminate(&self.timeout_reason(), &session, self.caller, options);
         }

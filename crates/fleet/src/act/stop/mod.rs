@@ -15,6 +15,7 @@ use agentctl_model::{
 };
 use agentctl_process::{InspectRequest, Kernel, Order, Proven, Signal, SignalError, spawn};
 
+use crate::act::asker::Asker;
 use crate::act::caller::Caller;
 use crate::act::offered::unless_offered;
 use crate::act::stop::termination::Termination;
@@ -44,6 +45,7 @@ pub struct StopOptions {
     pub grace: Duration,
     /// Kill at once.
     pub force: bool,
+    pub asker: Asker,
 }
 
 impl Fleet {
@@ -70,6 +72,7 @@ impl Fleet {
         if target.session.status == Status::Stopped {
             return Ok(TerminationReport::nothing_ran());
         }
+        self.refuse_self(target, options.asker)?;
         if let Some(server) = self.server_of(target) {
             return server.stop(target, options.grace);
         }
@@ -400,7 +403,7 @@ mod tests {
             home: "/none".into(),
             agentctl: "/none".into(),
         };
-        let options = StopOptions { grace: Duration::ZERO, force: false };
+        let options = StopOptions { grace: Duration::ZERO, force: false, asker: Asker::default() };
         let stop = |kernel: Scripted| {
             Fleet::new(vec![source.clone()], Arc::new(kernel)).stop(&running, &caller, options)
         };
