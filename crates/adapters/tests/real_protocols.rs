@@ -271,7 +271,10 @@ fn claude_code_is_spoken_with() {
         TurnEnd::Failed { words } => assert!(words.contains("for good"), "{words}"),
         other => panic!("{other:?}"),
     }
+    claude_code_takes_commands(&mut held, model, &session);
+}
 
+fn claude_code_takes_commands(held: &mut Held, model: &FakeModel, session: &str) {
     // What looks like a command reaches the model as words, and only what is meant as one does not.
     held.send("/cost is a word");
     assert_eq!(held.ended(), TurnEnd::Ended);
