@@ -272,6 +272,7 @@ fn claude_code_is_spoken_with() {
         other => panic!("{other:?}"),
     }
     claude_code_takes_commands(&mut held, model, &session);
+    held.close();
 }
 
 fn claude_code_takes_commands(held: &mut Held, model: &FakeModel, session: &str) {
@@ -291,7 +292,6 @@ fn claude_code_takes_commands(held: &mut Held, model: &FakeModel, session: &str)
     assert_eq!(held.ended(), TurnEnd::Ended);
     assert_eq!(held.send("[[text:anew]]"), Acceptance::Now);
     assert_eq!(held.ended(), TurnEnd::Ended);
-    held.close();
 }
 
 #[test]
