@@ -105,7 +105,7 @@ impl Protocol for Echo {
 struct Scene {
     place: tempfile::TempDir,
     agent: Child,
-    _holder: Holder,
+    holder: Holder,
 }
 
 impl Scene {
@@ -125,7 +125,7 @@ impl Scene {
         let holder =
             Holder::start((Box::new(Echo::default()), "first".into()), pipes, &folder, process, limits)
                 .unwrap();
-        let scene = Self { place, agent, _holder: holder };
+        let scene = Self { place, agent, holder };
         scene.until(|state| state.session.is_some());
         scene
     }
@@ -224,7 +224,7 @@ fn a_turn_that_takes_too_long_is_interrupted_and_an_idle_session_is_ended() {
     let mut scene = Scene::new(Limits { turn: short, idle: short });
     assert!(scene.send("turn", LONG).is_ok());
     scene.agent_ends();
-    let report = scene._holder.report();
+    let report = scene.holder.report();
     assert_eq!(report.state.last_end, Some(TurnEnd::Interrupted));
     let asked = LaunchFolder::at(scene.folder()).asked_to_end().unwrap();
     assert!(format!("{asked:?}").contains("--idle-timeout"), "{asked:?}");
