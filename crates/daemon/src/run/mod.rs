@@ -6,8 +6,9 @@ pub(crate) mod log;
 mod sd_notify;
 
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, Read};
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -52,6 +53,9 @@ const FIRST_SURVEY: Duration = Duration::from_secs(5);
 /// How long to wait for a lock whose holder does not answer before another daemon is assumed to hold it.
 const UNTIL_ANSWERED: Duration = Duration::from_secs(10);
 const BETWEEN_TRIES: Duration = Duration::from_millis(20);
+
+/// How soon a process that was killed closes its connections, also on a busy machine.
+const UNTIL_CLOSED: Duration = Duration::from_secs(1);
 
 pub struct Options {
     pub home: Home,
@@ -99,16 +103,16 @@ pub enum RunError {
     Start(#[from] io::Error),
 }
 
-/// Takes the daemon's lock unless another daemon serves. A process that a killed daemon was just starting can
-/// hold the lock a moment longer than the daemon. No daemon answers at the socket then, so the lock is tried
-/// again.
+/// Takes the daemon's lock unless another daemon serves. A killed daemon, or a process that it was just
+/// starting, can hold the lock a moment longer. Then nobody listens at the socket, or a connection to it is
+/// soon closed, so the lock is tried again.
 fn hold(home: &Home) -> Result<Option<DaemonLock>, HomeError> {
     let until = Instant::now() + UNTIL_ANSWERED;
     loop {
         let lock = home.hold()?;
         // A stopped daemon may have so many waiting connections that it accepts no more, but it still exists.
         let is_there = || match connect(&home.socket()) {
-            Ok(_) => true,
+            Ok(stream) => stays_open(stream),
             Err(error) => error.kind() == io::ErrorKind::WouldBlock,
         };
         if lock.is_some() || is_there() || Instant::now() > until {
@@ -116,6 +120,16 @@ fn hold(home: &Home) -> Result<Option<DaemonLock>, HomeError> {
         }
         std::thread::sleep(BETWEEN_TRIES);
     }
+}
+
+/// Whether the other end keeps this connection. A daemon that lives waits for a request; the kernel closes the
+/// connections of one that is just dying.
+fn stays_open(mut stream: UnixStream) -> bool {
+    let is_waiting = |error: &io::Error| {
+        matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+    };
+    let read = stream.set_read_timeout(Some(UNTIL_CLOSED)).and_then(|()| stream.read(&mut [0]));
+    read.is_err_and(|error| is_waiting(&error))
 }
 
 /// Serves until the daemon is asked to stop.
