@@ -74,11 +74,11 @@ fn codex_is_launched_stopped_resumed_answered_and_spoken_to() {
     let wrong = api.ask("POST", &format!("{target}/answer"), &json!({"text": "words"}));
     assert_eq!(wrong.status, 409, "it waits for a decision: {wrong:?}");
     let taken = api.done("POST", &format!("{target}/answer"), &json!({"decision": "approve"}));
-    assert_eq!((&taken["accepted"], &taken["id"]), (&true.into(), &thread.as_str().into()));
+    assert_eq!((&taken["decision"], &taken["id"]), (&"allow-once".into(), &thread.as_str().into()));
     until(TIMEOUT, "what was approved", || scene.cwd.join("allowed").exists().then_some(()));
     api.becomes(&thread, "the end of the turn", |seen| seen["status"] == "idle");
     let taken = api.done("POST", &format!("{target}/send"), &json!({"message": "[[text:heard you]] listen"}));
-    assert_eq!(taken["accepted"], true, "{taken:#}");
+    assert_eq!(taken["accepted"], "now", "{taken:#}");
     api.becomes(&thread, "its answer", |seen| seen["lastMessage"] == "heard you");
 }
 

@@ -37,9 +37,11 @@ pub(super) fn id_in_argv(head: &ProcessHead) -> Option<&str> {
 }
 
 /// Whether this can be an id. The agent accepts any word, but an id that would have to be altered for display
-/// is rejected here, because the altered id could be another session's.
+/// is rejected here, because the altered id could be another session's. So is one with bytes that are not UTF-8, which
+/// were replaced when the line was read.
 pub(super) fn is_id(id: &str) -> bool {
-    !id.is_empty() && id.len() <= 200 && clean(id) == id && !id.contains(['\n', '\t'])
+    let is_shown_as_it_is = clean(id) == id && !id.contains(['\n', '\t', char::REPLACEMENT_CHARACTER]);
+    !id.is_empty() && id.len() <= 200 && is_shown_as_it_is
 }
 
 /// Whether the process was started with a prompt and exits with the turn.
