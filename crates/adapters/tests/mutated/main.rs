@@ -106,8 +106,7 @@ fn check(home: &Home, whole: &[Found], file: &Path, bytes: &[u8]) -> Result<(), 
             // Bytes that are not text, and escapes, are read as other characters, control characters are not
             // shown, and YAML joins the lines of a value.
             let plain = cwd.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');
-            let written =
-                is_written(cwd) || shown.contains(cwd) || folded.contains(cwd) || contains("\\u");
+            let written = is_written(cwd) || shown.contains(cwd) || folded.contains(cwd) || contains("\\u");
             prop_assert!(!plain || written, "cwd {cwd}");
         }
         if let Some(tokens) = session.facts.tokens {

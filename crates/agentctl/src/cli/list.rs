@@ -8,7 +8,7 @@ use agentctl_model::{Outcome, SourceReport, Status};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap_complete::engine::ArgValueCompleter;
 
-use super::{complete, coverage, group, order, watch, welcome};
+use super::{complete, coverage, group, rows, watch, welcome};
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::link::Link;
@@ -228,8 +228,7 @@ impl Args {
         if listing.sessions.is_empty() {
             lines.push(self.nothing());
         } else {
-            let rows =
-                if self.tree { order::tree(&listing.sessions) } else { order::flat(&listing.sessions) };
+            let rows = if self.tree { rows::tree(&listing.sessions) } else { rows::flat(&listing.sessions) };
             let view = View {
                 now: listing.as_of,
                 home: surroundings.home.as_deref(),

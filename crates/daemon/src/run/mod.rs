@@ -125,9 +125,8 @@ fn hold(home: &Home) -> Result<Option<DaemonLock>, HomeError> {
 /// Whether the other end keeps this connection. A daemon that lives waits for a request; the kernel closes the
 /// connections of one that is just dying.
 fn stays_open(mut stream: UnixStream) -> bool {
-    let is_waiting = |error: &io::Error| {
-        matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
-    };
+    let is_waiting =
+        |error: &io::Error| matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut);
     let read = stream.set_read_timeout(Some(UNTIL_CLOSED)).and_then(|()| stream.read(&mut [0]));
     read.is_err_and(|error| is_waiting(&error))
 }

@@ -3,7 +3,7 @@
 
 pub(crate) mod api;
 pub(crate) mod body_budget;
-mod caller;
+mod chosen_sources;
 mod connections;
 mod guard;
 pub(crate) mod problem;

@@ -1,8 +1,8 @@
 //! Notifications by the kernel that something happened: changed files and ended processes. A notification is
 //! only a reason to survey; the survey determines what is true.
 
+mod directory_holders;
 pub(crate) mod feeds;
-mod holders;
 pub(crate) mod launches;
 #[cfg(target_os = "linux")]
 mod linux;

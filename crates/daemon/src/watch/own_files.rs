@@ -9,7 +9,7 @@ use agentctl_adapters::WatchTarget;
 use crate::run::clock;
 use crate::shared::{Phase, Shared};
 use crate::watch::Watcher;
-use crate::watch::holders::Holders;
+use crate::watch::directory_holders::Holders;
 use crate::watch::launches::Launches;
 
 /// The interval of checks when no change is announced.

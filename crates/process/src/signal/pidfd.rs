@@ -22,8 +22,8 @@ pub struct Pinned {
     handle: OwnedFd,
 }
 
-/// For the tests of this crate, which signal their own children.
-pub fn signal(process: ProcessRef, signal: Signal) -> Result<Sent, SignalError> {
+/// For the tests of this crate, which signal their own children without a proof.
+pub fn signal_unproven(process: ProcessRef, signal: Signal) -> Result<Sent, SignalError> {
     pin(process)?.map_or(Ok(Sent::AlreadyGone), |pinned| send(&pinned, signal))
 }
 

@@ -27,10 +27,10 @@ pub(crate) fn pin(process: ProcessRef) -> Result<Option<Pinned>, SignalError> {
 
 #[cfg_attr(target_os = "linux", expect(dead_code, reason = "Linux holds processes by pidfd"))]
 pub(crate) fn send(pinned: &Pinned, kind: Signal) -> Result<Sent, SignalError> {
-    signal(pinned.0, kind)
+    signal_unproven(pinned.0, kind)
 }
 
-pub fn signal(process: ProcessRef, signal: Signal) -> Result<Sent, SignalError> {
+pub fn signal_unproven(process: ProcessRef, signal: Signal) -> Result<Sent, SignalError> {
     // kill(2) takes zero and negative numbers for process groups.
     if i32::try_from(process.pid).is_ok_and(|pid| pid > 0) {
         deliver(process, signal)

@@ -21,11 +21,15 @@ impl Backend {
     pub(crate) fn native() -> Self {
         use agentctl_process::linux::Linux;
         use agentctl_process::signal::pidfd;
-        Self { kernel: Box::new(Linux::new()), signal: pidfd::signal, wait_gone: pidfd::wait_gone }
+        Self { kernel: Box::new(Linux::new()), signal: pidfd::signal_unproven, wait_gone: pidfd::wait_gone }
     }
 
     pub(crate) fn portable() -> Self {
-        Self { kernel: Box::new(Portable::new()), signal: polled::signal, wait_gone: polled::wait_gone }
+        Self {
+            kernel: Box::new(Portable::new()),
+            signal: polled::signal_unproven,
+            wait_gone: polled::wait_gone,
+        }
     }
 
     pub(crate) fn heads(&self) -> Vec<ProcessHead> {

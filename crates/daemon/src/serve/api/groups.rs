@@ -19,14 +19,14 @@ use crate::run::clock;
 use crate::serve::problem::Problem;
 use crate::serve::query::{Pairs, Parameter, Parameters};
 use crate::serve::server::Peer;
-use crate::serve::{caller, query};
+use crate::serve::{chosen_sources, query};
 
 pub(crate) async fn list(
     State(app): State<App>,
     Extension(peer): Extension<Peer>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let fleet = caller::fleet(&*app.settings, &headers, &peer)?;
+    let fleet = chosen_sources::fleet(&*app.settings, &headers, &peer)?;
     let key = key("groups", None, &headers, &peer);
     shared_survey(&app, key, move || json(&GroupList::from(fleet.groups(None, false)))).await.map(answer)
 }
@@ -37,7 +37,7 @@ pub(crate) async fn show(
     headers: HeaderMap,
     Id(name): Id,
 ) -> Result<Response, Problem> {
-    let fleet = caller::fleet(&*app.settings, &headers, &peer)?;
+    let fleet = chosen_sources::fleet(&*app.settings, &headers, &peer)?;
     let shown = run_blocking(move || {
         let (group, sources) = find(&fleet, &name, true)?;
         // A working tree that git cannot read does not affect the others.
@@ -65,7 +65,7 @@ pub(crate) async fn diff(
 ) -> Result<Response, Problem> {
     let form = if query::flag(&pairs, "stat") { Form::Stat(COLUMNS) } else { Form::Patch };
     let slots: Vec<String> = query::every(&pairs, "slot").map(str::to_owned).collect();
-    let fleet = caller::fleet(&*app.settings, &headers, &peer)?;
+    let fleet = chosen_sources::fleet(&*app.settings, &headers, &peer)?;
     let compared = run_blocking(move || {
         let (group, _) = find(&fleet, &name, false)?;
         let chosen = group.chosen(&slots).map_err(|unknown| {
@@ -85,7 +85,7 @@ pub(crate) async fn stop(
     Body(body): Body<StopBody>,
 ) -> Result<Response, Problem> {
     let options = body.options(&peer)?;
-    let fleet = caller::fleet(&*app.settings, &headers, &peer)?;
+    let fleet = chosen_sources::fleet(&*app.settings, &headers, &peer)?;
     let stopped = run_blocking(move || {
         let caller = app.settings.launcher(None).map_err(Problem::failed)?.caller;
         let (_, live) = find(&fleet, &name, false)?.0.cancel_starting();

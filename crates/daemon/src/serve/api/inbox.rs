@@ -16,7 +16,7 @@ use crate::run::clock;
 use crate::serve::problem::Problem;
 use crate::serve::query::{Pairs, Parameter, Parameters, adapter_words};
 use crate::serve::server::Peer;
-use crate::serve::{caller, query};
+use crate::serve::{chosen_sources, query};
 
 pub(crate) const QUERY: Parameters = &[
     Parameter::since("since", "how far back failures of stopped sessions count; 1d by default"),
@@ -32,7 +32,7 @@ pub(crate) async fn list(
 ) -> Result<Response, Problem> {
     let since = query::one(&pairs, "since").and_then(|text| Since::parse(text).ok());
     let adapters = query::adapters(&pairs);
-    let fleet = caller::fleet(&*app.settings, &headers, &peer)?;
+    let fleet = chosen_sources::fleet(&*app.settings, &headers, &peer)?;
     let key = key("inbox", raw.as_deref(), &headers, &peer);
     let marks = marks(&app);
     let survey = move || json(&fleet.inbox(since.unwrap_or(A_DAY), adapters, &marks, clock::now()));

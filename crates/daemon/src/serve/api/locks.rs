@@ -20,7 +20,7 @@ use crate::run::clock;
 use crate::serve::problem::Problem;
 use crate::serve::query::{Pairs, Parameter, Parameters};
 use crate::serve::server::Peer;
-use crate::serve::{caller, query};
+use crate::serve::{chosen_sources, query};
 
 pub(crate) const DIRECTORY: Parameters =
     &[Parameter::path("directory", "the locked directory: an absolute path").required()];
@@ -55,7 +55,7 @@ pub(crate) async fn list(
     Extension(peer): Extension<Peer>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let fleet = caller::fleet(&*app.settings, &headers, &peer)?;
+    let fleet = chosen_sources::fleet(&*app.settings, &headers, &peer)?;
     let (key, locks) = (key("locks", None, &headers, &peer), app.locks());
     shared_survey(&app, key, move || json(&fleet.held(&locks, clock::now())?)).await.map(answer)
 }

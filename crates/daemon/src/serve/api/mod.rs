@@ -1,5 +1,6 @@
 //! The API. One table of routes produces both the router and the document, so that they cannot disagree.
 
+mod adapters_and_health;
 mod body;
 mod daemon;
 mod events;
@@ -14,7 +15,6 @@ mod messages;
 mod openapi;
 mod routes;
 mod sessions;
-mod small;
 mod steer;
 mod worktrees;
 

@@ -13,8 +13,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value};
 
 use super::{
-    App, DaemonStatus, daemon, events, fuses, groups, inbox, launch, locks, messages, openapi, sessions,
-    small, steer, worktrees,
+    App, DaemonStatus, adapters_and_health, daemon, events, fuses, groups, inbox, launch, locks, messages,
+    openapi, sessions, steer, worktrees,
 };
 use crate::fuses::{Extension, FuseList, FuseSpec};
 use crate::serve::query::{DETAIL, LIST, Parameters, TARGET};
@@ -424,7 +424,7 @@ pub(crate) const ROUTES: &[Route] = &[
             Answers::Json(of::<Vec<AdapterEntry>>),
         )
         .fails(&[500])],
-        handler: || get(small::adapters),
+        handler: || get(adapters_and_health::adapters),
     },
     Route {
         path: "/v1/daemon",
@@ -445,16 +445,16 @@ pub(crate) const ROUTES: &[Route] = &[
         path: "/metrics",
         operations: &[Operation::get("getMetrics", "Figures in the Prometheus text format", Answers::Text)
             .fails(&[500])],
-        handler: || get(small::metrics),
+        handler: || get(adapters_and_health::metrics),
     },
     Route {
         path: "/healthz",
         operations: &[Operation::get(
             "getHealth",
             "Say whether the daemon answers",
-            Answers::Json(of::<small::Health>),
+            Answers::Json(of::<adapters_and_health::Health>),
         )],
-        handler: || get(small::health),
+        handler: || get(adapters_and_health::health),
     },
     Route {
         path: "/openapi.json",

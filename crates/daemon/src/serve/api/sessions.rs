@@ -12,7 +12,7 @@ use axum::response::Response;
 use super::extract::Id;
 use super::{App, answer, json, wants_whole};
 use crate::run::descriptors;
-use crate::serve::caller;
+use crate::serve::chosen_sources;
 use crate::serve::problem::Problem;
 use crate::serve::query;
 use crate::serve::query::Pairs;
@@ -27,7 +27,7 @@ pub(crate) async fn list(
     Extension(pairs): Extension<Pairs>,
 ) -> Result<Response, Problem> {
     let (wanted, strict) = (query::list_from(&pairs), query::flag(&pairs, "strict"));
-    let fleet = caller::fleet(&*app.settings, &headers, &peer)?;
+    let fleet = chosen_sources::fleet(&*app.settings, &headers, &peer)?;
     let whole = wants_whole(&headers);
     let (host, key) = (app.host.clone(), key("list", raw.as_deref(), &headers, &peer));
     let survey = move || {
@@ -70,7 +70,7 @@ async fn look_up(
     render: impl FnOnce(Surveyed, Vec<SourceReport>) -> Result<Bytes, Problem> + Send + 'static,
 ) -> Result<Response, Problem> {
     let selector = selector(id, &pairs);
-    let fleet = caller::fleet(&*app.settings, &headers, &peer)?;
+    let fleet = chosen_sources::fleet(&*app.settings, &headers, &peer)?;
     let key = key(&format!("{what} {}", selector.text), raw.as_deref(), &headers, &peer);
     let survey = move || {
         let (found, sources) =
@@ -112,7 +112,7 @@ pub(super) async fn find(
     selector: Selector,
     purpose: Purpose,
 ) -> Result<(Fleet, Surveyed), Problem> {
-    let fleet = caller::fleet(&*app.settings, headers, peer)?;
+    let fleet = chosen_sources::fleet(&*app.settings, headers, peer)?;
     let survey = move || {
         enough_descriptors()?;
         let (found, _) = fleet.find(&selector, purpose).map_err(|error| Problem::not_one(error, false))?;

@@ -64,7 +64,7 @@ pub(crate) struct InterruptBody {
 pub(crate) struct AnswerBody {
     /// The agent's id of the request; needed where several wait.
     request: Option<String>,
-    decision: Option<Verdict>,
+    decision: Option<Choice>,
     /// The answer to a question; with `deny` the reason.
     text: Option<String>,
     /// How long the agent may take to accept it: 30s by default.
@@ -76,7 +76,7 @@ pub(crate) struct AnswerBody {
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(rename = "Decision")]
-enum Verdict {
+enum Choice {
     // Allow it once.
     Approve,
     // Allow it, and what is like it, for the rest of the session.
@@ -95,9 +95,9 @@ impl AnswerBody {
     fn answer(self) -> Result<Answer, Problem> {
         let text = self.text.filter(|text| !text.is_empty());
         let decision = match (self.decision, text) {
-            (Some(Verdict::Approve), None) => Decision::AllowOnce,
-            (Some(Verdict::ApproveAlways), None) => Decision::AllowAlways,
-            (Some(Verdict::Deny), reason) => Decision::Deny { reason },
+            (Some(Choice::Approve), None) => Decision::AllowOnce,
+            (Some(Choice::ApproveAlways), None) => Decision::AllowAlways,
+            (Some(Choice::Deny), reason) => Decision::Deny { reason },
             (None, Some(text)) => Decision::Text(text),
             _ => return Err(Problem::usage("an answer is a `decision` or a `text`")),
         };

@@ -19,7 +19,7 @@ use crate::run::clock;
 use crate::serve::problem::Problem;
 use crate::serve::query::{Pairs, Parameter, Parameters};
 use crate::serve::server::Peer;
-use crate::serve::{caller, query};
+use crate::serve::{chosen_sources, query};
 
 pub(crate) const REPOSITORY: Parameters =
     &[Parameter::path("repository", "the repository, or any folder in it: an absolute path").required()];
@@ -73,7 +73,7 @@ pub(crate) async fn list(
     Extension(pairs): Extension<Pairs>,
 ) -> Result<Response, Problem> {
     let given = PathBuf::from(query::one(&pairs, "repository").unwrap_or_default());
-    let fleet = caller::fleet(&*app.settings, &headers, &peer)?;
+    let fleet = chosen_sources::fleet(&*app.settings, &headers, &peer)?;
     let listed = run_blocking(move || {
         let repository = absolute("repository", &given)?;
         json(&fleet.worktrees(&repository, &app.locks(), clock::now())?)
@@ -121,7 +121,7 @@ pub(crate) async fn clean(
     if body.all != body.paths.is_empty() {
         return Err(Problem::usage("a cleaning is of `paths` or of `all`"));
     }
-    let fleet = caller::fleet(&*app.settings, &headers, &peer)?;
+    let fleet = chosen_sources::fleet(&*app.settings, &headers, &peer)?;
     let cleaned = run_blocking(move || {
         let repository = absolute("repository", &body.repository)?;
         let which = if body.all {

@@ -1,4 +1,4 @@
-//! The few things that only agentctl knows, as files in its own directory: manual locks, fuses.
+//! The few things that only agentctl knows, as files in its own directory: manual locks, fuses, marks of the inbox.
 //!
 //! A document is one small JSON file that contains its version. It is read whole, changed under a kernel lock, and
 //! replaced by a rename: a reader sees the old one or the new one, and a crash at any moment leaves one of the two. No

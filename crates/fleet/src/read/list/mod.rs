@@ -1,16 +1,16 @@
 //! A list: which sessions, in which order, and how many. `agentctl list` and `GET /v1/sessions` both call this one
 //! function.
 
-mod order;
 mod selection;
+mod sort;
 
 use agentctl_model::{Session, SourceReport, Surveyed};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use order::{Sort, sort};
 pub use selection::{ListFilter, StatusFilter};
+pub use sort::{Sort, sort};
 
 use crate::{Fleet, Query};
 

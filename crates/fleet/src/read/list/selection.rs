@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use agentctl_model::{Outcome, Session, Status, Surveyed};
 
-use super::order::Sort;
+use super::sort::Sort;
 
 /// A value of `--status`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -41,5 +41,5 @@ pub(crate) fn tree(sessions: &[Surveyed]) -> Vec<Row<'_>> {
 }
 
 #[cfg(test)]
-#[path = "order_tests.rs"]
+#[path = "rows_tests.rs"]
 pub(crate) mod tests;
