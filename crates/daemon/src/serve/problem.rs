@@ -60,7 +60,12 @@ pub(crate) const KINDS: [Kind; 15] = [
         "Incomplete",
         "Not everything could be heard, so nothing can be said (`incomplete`); or there is too much to do at once (`busy`)",
     ),
-    kind(504, "NotAnswered", "The agent did not answer; whether it took it is not known (`failed`)"),
+    kind(
+        504,
+        "NotAnswered",
+        "The agent did not answer; whether it took it is not known (`failed`), or it was taken back in time and never \
+        delivered (`timed-out`)",
+    ),
 ];
 
 /// The status and the code of every kind of error.
@@ -76,7 +81,8 @@ fn of_kind(kind: ErrorKind) -> (StatusCode, &'static str) {
             (StatusCode::INTERNAL_SERVER_ERROR, "failed")
         }
         ErrorKind::AgentFailed => (StatusCode::BAD_GATEWAY, "failed"),
-        ErrorKind::NoAnswer | ErrorKind::TimedOut => (StatusCode::GATEWAY_TIMEOUT, "failed"),
+        ErrorKind::NoAnswer => (StatusCode::GATEWAY_TIMEOUT, "failed"),
+        ErrorKind::TimedOut => (StatusCode::GATEWAY_TIMEOUT, "timed-out"),
         ErrorKind::Busy => (StatusCode::SERVICE_UNAVAILABLE, "busy"),
     }
 }
@@ -119,8 +125,9 @@ pub struct ProblemObject {
     pub detail: String,
     /// usage (400, 405, 408, 413, 415) | not-found (404) | ambiguous (409) | incomplete (503) | refused (409: locked, live elsewhere;
     /// 422: this agent offers no such thing) | unauthorized (401) | forbidden (403) | locked-out (429) | busy (503: too much
-    /// at once) | failed (500: here; 502: the agent, in its own words; 504: it did not answer)
-    #[schemars(extend("enum" = ["usage", "not-found", "ambiguous", "incomplete", "refused", "unauthorized", "forbidden", "locked-out", "busy", "failed"]))]
+    /// at once) | failed (500: here; 502: the agent, in its own words; 504: it did not answer) | timed-out (504: taken back
+    /// before the agent took it)
+    #[schemars(extend("enum" = ["usage", "not-found", "ambiguous", "incomplete", "refused", "unauthorized", "forbidden", "locked-out", "busy", "failed", "timed-out"]))]
     pub code: String,
     /// What to do next.
     pub hint: Option<String>,
@@ -339,6 +346,7 @@ mod tests {
             (500, "failed"),
             (502, "failed"),
             (504, "failed"),
+            (504, "timed-out"),
             (500, "failed"),
             (503, "busy"),
             (500, "failed"),
