@@ -73,6 +73,9 @@ pub struct LaunchOrder {
     /// How long a held session may be idle before it is ended.
     #[serde(default)]
     pub idle_timeout_ms: Option<u64>,
+    /// The agent shows its own screen, in a terminal that a person can open.
+    #[serde(default)]
+    pub terminal: bool,
     /// Arguments that are passed to the agent's program unchanged.
     #[serde(default)]
     pub args: Vec<String>,
