@@ -13,17 +13,28 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use agentctl_testkit::agents::claude::{self, KEY};
-use agentctl_testkit::{Claude, Pty, Signal, TestHome, skip, until_seen};
-use serde_json::Value;
+use agentctl_testkit::agents::pi;
+use agentctl_testkit::{
+    Claude, Codex, NodeAgent, OpenCode, Pi, Pty, Signal, Skip, TestHome, skip, until_seen,
+};
+use serde_json::{Value, json};
 use steer::{Scene, TIMEOUT, folders};
 
-/// Claude Code in a directory that it trusts. `None`, with a printed reason, when it or tmux is not available here.
-fn scene() -> Option<Scene> {
+/// An agent at its home. `None`, with a printed reason, when it or tmux is not available here.
+fn settled(
+    adapter: &'static str,
+    settle: impl FnOnce(&mut TestHome, &str) -> Result<(), Skip>,
+) -> Option<Scene> {
     if Command::new("tmux").arg("-V").output().is_err() {
         skip("tmux is not installed");
         return None;
     }
-    let scene = Scene::set("claude-code", |home, url| Claude::settle(home, url).map(drop))?;
+    Scene::set(adapter, settle)
+}
+
+/// Claude Code in a directory that it trusts.
+fn scene() -> Option<Scene> {
+    let scene = settled("claude-code", |home, url| Claude::settle(home, url).map(drop))?;
     claude::trust(&scene.home, &scene.cwd);
     Some(scene)
 }
@@ -227,4 +238,62 @@ fn a_screen_is_not_held_and_not_every_agent_has_one() {
         agentctl(&["launch", "codex", "-p", "hello", "--terminal", "--dry-run", "--json"]).ok().json();
     assert_eq!(shown["launches"][0]["plan"]["stdin"], "terminal", "{shown:#}");
     assert_eq!(folders(&home.agentctl_home().join("launches")), Vec::<PathBuf>::new());
+}
+
+/// The same for the other agents that take a first prompt for their screen.
+fn on_its_screen(scene: &Scene) {
+    let prompt = "[[hang:first]] on its screen";
+    let model: Vec<&str> = scene.model_name.into_iter().flat_map(|model| ["--model", model]).collect();
+    let screen = OnScreen::launch(scene, prompt, &model);
+    screen.wait_for(scene, "running", None);
+    screen.attach(scene).wait_for("on its screen");
+    scene.model.open("first");
+    let idle = screen.wait_for(scene, "idle", Some("released"));
+    assert_eq!(idle["prompt"].as_str().map(str::trim), Some(prompt), "{idle:#}");
+    screen.stop(scene);
+}
+
+#[test]
+fn pi_on_its_screen() {
+    let Some(scene) = settled("pi", |home, url| Pi::settle(home, url).map(drop)) else { return };
+    on_its_screen(&Scene { model_name: Some(pi::MODEL), ..scene });
+}
+
+#[test]
+fn codex_on_its_screen() {
+    let Some(scene) = settled("codex", |home, url| Codex::settle(home, url).map(drop)) else { return };
+    let config = scene.home.path().join(".codex/config.toml");
+    let trusted = format!("\n[projects.{:?}]\ntrust_level = \"trusted\"\n", scene.cwd);
+    fs::write(&config, fs::read_to_string(&config).unwrap() + &trusted).unwrap();
+    on_its_screen(&scene);
+}
+
+#[test]
+fn opencode_on_its_screen() {
+    let Some(scene) = settled("opencode", |home, url| OpenCode::settle(home, url, &json!("allow")).map(drop))
+    else {
+        return;
+    };
+    on_its_screen(&scene);
+}
+
+#[test]
+fn copilot_on_its_screen() {
+    let Some(scene) = settled("copilot", |home, url| NodeAgent::copilot(home, url).map(drop)) else { return };
+    let trusted = json!({"trustedFolders": [scene.cwd]});
+    fs::create_dir_all(scene.home.path().join(".copilot")).unwrap();
+    fs::write(scene.home.path().join(".copilot/config.json"), trusted.to_string()).unwrap();
+    on_its_screen(&scene);
+}
+
+#[test]
+fn gemini_on_its_screen() {
+    let Some(scene) = settled("gemini", |home, url| NodeAgent::gemini(home, url).map(drop)) else { return };
+    on_its_screen(&scene);
+}
+
+#[test]
+fn qwen_on_its_screen() {
+    let Some(scene) = settled("qwen", |home, url| NodeAgent::qwen(home, url).map(drop)) else { return };
+    on_its_screen(&scene);
 }
