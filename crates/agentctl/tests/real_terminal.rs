@@ -48,7 +48,10 @@ struct OnScreen {
 impl OnScreen {
     fn launch(scene: &Scene, prompt: &str, more: &[&str]) -> Self {
         let arguments = [&["launch", scene.adapter, "-p", prompt, "--terminal", "--json"], more].concat();
-        let launched = scene.agentctl(&arguments).ok().json();
+        Self::of(scene, &scene.agentctl(&arguments).ok().json())
+    }
+
+    fn of(scene: &Scene, launched: &Value) -> Self {
         let id = launched["id"].as_str().unwrap().to_owned();
         let launch = launched["launch"]["id"].as_str().unwrap();
         let socket = scene.home.agentctl_home().join("launches").join(launch).join("tmux.sock");
@@ -172,21 +175,24 @@ fn a_killed_runner_changes_nothing_for_the_session() {
     screen.stop(&scene);
 }
 
-/// A session that nobody runs is opened on a screen again, with the next message.
+/// A session that ran without a screen is opened on one, with the next message.
 #[test]
 fn a_stored_session_is_resumed_on_a_screen() {
     let Some(scene) = scene() else { return };
     let first = scene.launch("[[text:one]] begin", &["--wait"]).ok().json();
     scene.wait_for_silence();
-    let id = first["id"].as_str().unwrap();
-    let resumed = scene.agentctl(&["resume", id, "[[text:two]] go on", "--terminal", "--json"]).ok().json();
-    assert_eq!(resumed["id"], id, "{resumed:#}");
-    let launch = resumed["launch"]["id"].as_str().unwrap();
-    let socket = scene.home.agentctl_home().join("launches").join(launch).join("tmux.sock");
-    let screen = OnScreen { id: id.to_owned(), socket };
-    screen.wait_for(&scene, "idle", Some("two"));
-    screen.attach(&scene).wait_for("● two");
-    screen.stop(&scene);
+    resumed_on_screen(&scene, first["id"].as_str().unwrap());
+}
+
+/// Claude Code asks whether it may trust a directory before it takes any prompt. Whoever waited is told that, and nothing
+/// is left.
+#[test]
+fn a_question_before_the_first_turn_is_told() {
+    let Some(scene) = settled("claude-code", |home, url| Claude::settle(home, url).map(drop)) else { return };
+    let failed = scene.agentctl(&["launch", "claude-code", "-p", "hello", "--terminal", "--timeout", "30s"]);
+    assert_eq!((failed.code, failed.stdout.as_str()), (Some(1), ""), "{failed:#?}");
+    assert!(failed.stderr.contains("its screen shows:") && failed.stderr.contains("trust"), "{failed:#?}");
+    scene.assert_nothing_left();
 }
 
 /// An agent that ends before its turn leaves neither a screen nor a record.
@@ -250,6 +256,23 @@ fn on_its_screen(scene: &Scene) {
     scene.model.open("first");
     let idle = screen.wait_for(scene, "idle", Some("released"));
     assert_eq!(idle["prompt"].as_str().map(str::trim), Some(prompt), "{idle:#}");
+    screen.stop(scene);
+    // OpenCode ignores a prompt for a session that it has stored.
+    if scene.adapter != "opencode" {
+        resumed_on_screen(scene, &screen.id);
+        return;
+    }
+    let refused = scene.agentctl(&["resume", &screen.id, "go on", "--terminal"]);
+    assert_eq!(refused.code, Some(7), "{refused:#?}");
+}
+
+/// A stored session goes on, on a new screen.
+fn resumed_on_screen(scene: &Scene, id: &str) {
+    let arguments = ["resume", id, "[[text:two]] go on", "--terminal", "--json"];
+    let screen = OnScreen::of(scene, &scene.agentctl(&arguments).ok().json());
+    assert_eq!(screen.id, id);
+    screen.wait_for(scene, "idle", Some("two"));
+    screen.attach(scene).wait_for("two");
     screen.stop(scene);
 }
 

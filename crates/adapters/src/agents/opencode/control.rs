@@ -13,7 +13,6 @@ use super::OpenCode;
 use super::processes::{Kind, OPENCODE};
 use super::server::steer::Steered;
 use crate::Root;
-use crate::control::refusal::no_copy_on_screen;
 use crate::control::{Control, Reached, on_screen, owners, with_prompt_on_stdin};
 
 const PROGRAM: &str = "opencode";
@@ -89,15 +88,16 @@ impl Control for OpenCode {
         Ok(SpawnPlan { env, ..with_prompt_on_stdin(PROGRAM, args, intent, id) })
     }
 
+    /// The agent ignores a prompt for a session that it has stored.
     fn terminal(&self, intent: &Intent) -> Result<SpawnPlan, Error> {
+        if intent.conversation != Conversation::New {
+            return Err(Error::refused("OpenCode takes a prompt for its screen only with a new session")
+                .hint("resume it without --terminal"));
+        }
         let (mut args, env) = arguments(intent, &[])?;
         args.push(format!("--prompt={}", intent.words));
-        let id = match &intent.conversation {
-            Conversation::New => IdSource::Seen,
-            Conversation::Stored { id, .. } => IdSource::Known(id.clone()),
-            Conversation::ForkOf { .. } => return Err(no_copy_on_screen("OpenCode")),
-        };
-        on_screen(PROGRAM, args, intent, id, "OpenCode").map(|plan| SpawnPlan { env, ..plan })
+        let plan = on_screen(PROGRAM, args, intent, IdSource::Seen, "OpenCode")?;
+        Ok(SpawnPlan { env, ..plan })
     }
 
     /// The log names the session when it is created, the events only with the model's first output. Sub-agents come

@@ -235,10 +235,11 @@ impl<'a> Runner<'a> {
                 return Err(Error::refused(format!("the prompt was not taken: {}", text::clean(&reason))));
             }
             if self.folder.is_cancelled() {
-                return Err(Error::agent_failed("the launch was cancelled"));
+                return Err(self.with_screen(Error::agent_failed("the launch was cancelled")));
             }
             if running.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                return Err(Error::agent_failed("its time was up before there was a session"));
+                let error = Error::agent_failed("its time was up before there was a session");
+                return Err(self.with_screen(error));
             }
             let session = glance(self.fleet, &self.record);
             rest = (began.elapsed() * PAUSE_FACTOR).max(PAUSE);

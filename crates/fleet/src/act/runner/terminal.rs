@@ -5,11 +5,12 @@
 //! `agentctl __screen FOLDER`, which becomes the agent. So the agent is no child of the runner, and killing the runner
 //! changes nothing for the session.
 
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use agentctl_model::{Environ, Error, SpawnPlan, Surveyed};
+use agentctl_model::{Environ, Error, SpawnPlan, Surveyed, text};
 use agentctl_process::{Order, Started, identity, spawn};
 
 use super::{Runner, failed};
@@ -25,6 +26,9 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The size of the screen until somebody opens it.
 const SIZE: [&str; 4] = ["-x", "200", "-y", "50"];
+
+/// How many lines of a screen are told.
+const MOST_LINES: usize = 12;
 
 /// What tmux itself needs of the caller's variables.
 const FOR_TMUX: [&str; 8] = ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE"];
@@ -83,37 +87,60 @@ impl Runner<'_> {
         Ok(Started::elsewhere(process))
     }
 
+    /// An agent may ask something on its screen before it takes the prompt, such as whether it may trust the directory.
+    /// Whoever waited for it in vain is told what it shows.
+    pub(super) fn with_screen(&self, error: Error) -> Error {
+        let shown = if self.record.order.terminal { self.shown() } else { None };
+        match shown {
+            Some(shown) => error.hint(format!("its screen shows: {shown}")),
+            None => error,
+        }
+    }
+
+    /// The last lines of the screen, as one.
+    fn shown(&self) -> Option<String> {
+        let tmux = tmux_program(self.caller).ok()?;
+        let mut args: Vec<OsString> = vec!["-S".into(), self.folder.screen_socket().into()];
+        args.extend(["capture-pane", "-p", "-t", &self.record.id].map(Into::into));
+        self.ask_tmux(&tmux, args, "shown").ok()?;
+        let screen = self.folder.output("shown", 64 << 10);
+        let lines: Vec<&str> = screen.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        let last = &lines[lines.len().saturating_sub(MOST_LINES)..];
+        (!last.is_empty()).then(|| text::clean(&last.join(" / ")))
+    }
+
     /// Returns the process in the pane.
     fn open_screen(&self, tmux: &Path, socket: &Path) -> io::Result<u32> {
-        let variable = |name: &&str| Some(((*name).to_owned(), self.caller.environ.get(name)?.to_owned()));
         // The user's own settings could keep a dead screen, or end one that nobody looks at.
-        let mut args: Vec<std::ffi::OsString> = ["-f", "/dev/null", "-S"].map(Into::into).into();
+        let mut args: Vec<OsString> = ["-f", "/dev/null", "-S"].map(Into::into).into();
         args.push(socket.into());
         args.extend(["new-session", "-d", "-s", &self.record.id].map(Into::into));
         args.extend(["-n", &self.record.order.adapter, "-P", "-F", "#{pane_pid}"].map(Into::into));
         args.extend(SIZE.map(Into::into));
         args.extend([self.caller.agentctl.clone().into(), SCREEN.into(), self.folder.path().into()]);
+        self.ask_tmux(tmux, args, "screen")?;
+        self.folder.output("screen", 64).trim().parse().map_err(io::Error::other)
+    }
+
+    /// Runs tmux to its end; what it prints goes to this file of the launch folder.
+    fn ask_tmux(&self, tmux: &Path, args: Vec<OsString>, answer: &str) -> io::Result<()> {
+        let variable = |name: &&str| Some(((*name).to_owned(), self.caller.environ.get(name)?.to_owned()));
         let mut started = spawn(Order {
             program: tmux.to_owned(),
             args,
             environ: FOR_TMUX.iter().filter_map(variable).collect(),
             cwd: self.folder.path().to_owned(),
             stdin: None,
-            stdout: self.folder.open_output(ANSWER)?,
+            stdout: self.folder.open_output(answer)?,
             stderr: self.folder.open_output("stderr")?,
         })?;
-        let ending = started.ends_within(TIMEOUT)?;
-        let answer = self.folder.output(ANSWER, 64);
-        match (ending, answer.trim().parse()) {
-            (Some(ending), Ok(pid)) if ending.is_success() => Ok(pid),
-            (Some(_), _) => Err(io::Error::other(self.folder.output("stderr", 512).trim().to_owned())),
-            (None, _) => Err(io::ErrorKind::TimedOut.into()),
+        match started.ends_within(TIMEOUT)? {
+            Some(ending) if ending.is_success() => Ok(()),
+            Some(_) => Err(io::Error::other(self.folder.output("stderr", 512).trim().to_owned())),
+            None => Err(io::ErrorKind::TimedOut.into()),
         }
     }
 }
-
-/// Where tmux prints which process it started.
-const ANSWER: &str = "screen";
 
 /// Becomes the agent whose screen this terminal is to show. Returns only on failure.
 pub fn become_agent(folder: &LaunchFolder, terminal: &Environ) -> io::Error {
