@@ -84,13 +84,11 @@ impl Started {
 
     /// How the process ended; `None` while it runs.
     pub fn ended(&mut self) -> io::Result<Option<Ending>> {
-        match &mut self.child {
-            Some(child) => Ok(child.try_wait()?.map(Ending::of)),
-            None => {
-                let is_gone = self.process.is_none_or(|process| wait_gone(process, Duration::ZERO));
-                Ok(is_gone.then_some(Ending { code: None, signal: None }))
-            }
+        if let Some(child) = &mut self.child {
+            return Ok(child.try_wait()?.map(Ending::of));
         }
+        let is_gone = self.process.is_none_or(|process| wait_gone(process, Duration::ZERO));
+        Ok(is_gone.then_some(Ending { code: None, signal: None }))
     }
 
     /// Waits at most `time` for the process to end.
