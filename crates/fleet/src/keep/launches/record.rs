@@ -35,6 +35,7 @@ pub struct Record {
 /// Everything a launch is asked to do, as the user requested it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub struct LaunchOrder {
     pub adapter: String,
     /// The config root that the session will be stored under.

@@ -16,6 +16,7 @@ use crate::serve::server::Peer;
 /// What every launch may say.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(super) struct OptionsBody {
     /// A specification to work by, appended to the prompt: an absolute path. On the unix socket alone, as all that is read.
     #[schemars(with = "Option<AbsolutePath>")]
