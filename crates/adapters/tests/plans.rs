@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use agentctl_adapters::registry;
-use agentctl_model::{Conversation, Intent, Permission, Stdin};
+use agentctl_adapters::{Control, registry};
+use agentctl_model::{Conversation, Intent, Permission, SpawnPlan, Stdin};
 
 fn intent(conversation: Conversation) -> Intent {
     Intent {
@@ -74,6 +74,54 @@ fn plans_are_as_they_were() {
     }
 }
 
+/// The same for the agent's own screen.
+#[test]
+fn plans_for_a_terminal_are_as_they_were() {
+    for adapter in registry() {
+        let name = adapter.card().name;
+        let Some(control) = adapter.control() else { continue };
+        let mut told = String::new();
+        for (what, intent) in intents(name) {
+            let _ = match control.terminal(&intent) {
+                Ok(plan) => {
+                    let argv = std::iter::once(&plan.program).chain(&plan.args);
+                    let argv: Vec<String> = argv.map(|word| format!("{word:?}")).collect();
+                    writeln!(told, "# {what}\n{}\n{:?} {:?}", argv.join(" "), plan.env, plan.id)
+                }
+                Err(refusal) => {
+                    writeln!(told, "# {what}\nrefused: {}\nhint: {:?}", refusal.message, refusal.hint)
+                }
+            };
+        }
+        insta::assert_snapshot!(format!("terminal_{name}"), told);
+    }
+}
+
+/// Every plan that an agent has: for a run, and for its own screen.
+fn every_plan(control: &dyn Control, intent: &Intent) -> Vec<SpawnPlan> {
+    [control.plan(intent), control.terminal(intent)].into_iter().flatten().collect()
+}
+
+/// A prompt for a screen that is too long for an argument, or that the agent would take for something else, is refused
+/// before anything starts; and no screen is given an agent whose output would be for a program.
+#[test]
+fn a_prompt_for_a_screen_is_an_argument_of_an_interactive_run() {
+    for adapter in registry() {
+        let Some(control) = adapter.control() else { continue };
+        let name = adapter.card().name;
+        let long = Intent { words: "x".repeat(128 * 1024), ..intent(Conversation::New) };
+        let refusal = control.terminal(&long).unwrap_err();
+        let Ok(plan) = control.terminal(&intent(Conversation::New)) else {
+            assert_eq!(name, "kimi", "no screen: {refusal:?}");
+            continue;
+        };
+        assert!(refusal.message.contains("argument"), "{name}: {refusal:?}");
+        assert_eq!(plan.stdin, Stdin::Terminal, "{name}");
+        let of_a_run = ["-p", "exec", "run", "json", "stream-json", "--json"];
+        assert!(!plan.args.iter().any(|arg| of_a_run.contains(&arg.as_str())), "{name}: {plan:?}");
+    }
+}
+
 /// The prompt reaches an agent exactly once, and as a prompt: on stdin, as the last argument after `--`, or
 /// as the value of a flag within one argument.
 #[test]
@@ -83,24 +131,25 @@ fn words_arrive_once_and_are_never_a_flag() {
         let name = adapter.card().name;
         let mut plans = 0;
         for (what, intent) in intents(name) {
-            let Ok(plan) = control.plan(&intent) else { continue };
-            plans += 1;
-            let holds = |(_, argument): &(usize, &String)| argument.contains(&intent.words);
-            let holding: Vec<(usize, &String)> = plan.args.iter().enumerate().filter(holds).collect();
-            match (plan.stdin, &holding[..]) {
-                (Stdin::Words, []) => {}
-                (Stdin::Nothing, [(at, argument)]) if **argument == intent.words => {
-                    let before = at.checked_sub(1).map(|before| plan.args[before].as_str());
-                    assert_eq!(before, Some("--"), "{name}, {what}: {plan:?}");
-                    assert_eq!(at + 1, plan.args.len(), "{name}, {what}: {plan:?}");
+            for plan in every_plan(control, &intent) {
+                plans += 1;
+                let holds = |(_, argument): &(usize, &String)| argument.contains(&intent.words);
+                let holding: Vec<(usize, &String)> = plan.args.iter().enumerate().filter(holds).collect();
+                match (plan.stdin, &holding[..]) {
+                    (Stdin::Words, []) => {}
+                    (Stdin::Nothing | Stdin::Terminal, [(at, argument)]) if **argument == intent.words => {
+                        assert!(plan.args[..*at].contains(&"--".to_owned()), "{name}, {what}: {plan:?}");
+                        assert_eq!(at + 1, plan.args.len(), "{name}, {what}: {plan:?}");
+                    }
+                    (Stdin::Nothing | Stdin::Terminal, [(_, argument)]) => {
+                        let flag =
+                            argument.strip_suffix(&intent.words).and_then(|flag| flag.strip_suffix('='));
+                        let is_name = |word: &str| word.chars().all(|c| c.is_ascii_lowercase() || c == '-');
+                        let named = flag.and_then(|flag| flag.strip_prefix("--")).is_some_and(is_name);
+                        assert!(named, "{name}, {what}: {plan:?}");
+                    }
+                    _ => panic!("{name}, {what}: the words do not arrive once: {plan:?}"),
                 }
-                (Stdin::Nothing, [(_, argument)]) => {
-                    let flag = argument.strip_suffix(&intent.words).and_then(|flag| flag.strip_suffix('='));
-                    let is_name = |word: &str| word.chars().all(|c| c.is_ascii_lowercase() || c == '-');
-                    let named = flag.and_then(|flag| flag.strip_prefix("--")).is_some_and(is_name);
-                    assert!(named, "{name}, {what}: {plan:?}");
-                }
-                _ => panic!("{name}, {what}: the words do not arrive once: {plan:?}"),
             }
         }
         assert!(plans > 0, "{name} has no plan at all");
@@ -124,10 +173,12 @@ fn values_are_never_a_flag() {
             intent(stored),
         ];
         for intent in given {
+            for plan in every_plan(control, &intent) {
+                let flags = plan.args.iter().take_while(|arg| *arg != "--");
+                assert!(!flags.into_iter().any(|arg| arg.starts_with("--evil")), "{name}: {plan:?}");
+            }
             match control.plan(&intent) {
-                Ok(plan) => {
-                    assert!(!plan.args.iter().any(|arg| arg.starts_with("--evil")), "{name}: {plan:?}");
-                }
+                Ok(_) => {}
                 // Wrong usage is reported before any plan is made.
                 Err(refusal) => {
                     let told = intent.model.as_deref().and_then(|model| control.misfit("model", model));

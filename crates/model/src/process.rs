@@ -252,6 +252,8 @@ pub struct KernelView {
 pub struct Launched {
     pub pid: u32,
     pub id: String,
+    /// It shows its own screen and stays after its turn.
+    pub on_screen: bool,
 }
 
 impl KernelView {
@@ -264,6 +266,11 @@ impl KernelView {
     pub fn launched_for(&self, process: &Process) -> Option<&str> {
         let launched = self.launched.iter().find(|launched| launched.pid == process.pid());
         launched.map(|launched| launched.id.as_str())
+    }
+
+    /// Whether agentctl started this process on its own screen, where it stays after its turn.
+    pub fn is_on_screen(&self, process: &Process) -> bool {
+        self.launched.iter().any(|launched| launched.pid == process.pid() && launched.on_screen)
     }
 
     /// The recognised process that is the parent of this one.

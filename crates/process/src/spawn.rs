@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
-use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -26,17 +26,17 @@ pub struct Order {
     pub stderr: File,
 }
 
-/// A child of this process, with its process identity.
+/// A process that was started, with its identity: a child of this process, or of another that was told to start it.
 #[derive(Debug)]
 pub struct Started {
-    /// `None` only while this value is dropped.
+    /// `None` for a child of another process, and while this value is dropped.
     child: Option<Child>,
     pid: u32,
     /// `None` when the child exited before its identity could be read.
     pub process: Option<ProcessRef>,
 }
 
-/// How a process ended.
+/// How a process ended. Only its parent learns the code or the signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ending {
     pub code: Option<i32>,
@@ -55,6 +55,15 @@ pub fn spawn(order: Order) -> io::Result<Started> {
     Ok(Started { child: Some(child), pid, process })
 }
 
+/// Replaces this process by another program (`exec`), in this directory and with these variables alone. Returns only on
+/// failure.
+pub fn become_program(program: &Path, args: &[OsString], environ: &Environ, cwd: &Path) -> io::Error {
+    #[expect(clippy::disallowed_methods, reason = "this process becomes the other program")]
+    let mut command = Command::new(program);
+    command.args(args).env_clear().envs(environ.iter()).current_dir(cwd);
+    command.exec()
+}
+
 /// The process that has this pid now.
 pub fn identity(pid: u32) -> Option<ProcessRef> {
     match system().heads() {
@@ -68,15 +77,21 @@ impl Started {
         self.pid
     }
 
-    /// How the child ended; `None` while it runs.
-    pub fn ended(&mut self) -> io::Result<Option<Ending>> {
-        match &mut self.child {
-            Some(child) => Ok(child.try_wait()?.map(Ending::of)),
-            None => Ok(None),
-        }
+    /// A process that another one started. Its end is seen, but not how it ended.
+    pub fn elsewhere(process: ProcessRef) -> Self {
+        Self { child: None, pid: process.pid, process: Some(process) }
     }
 
-    /// Waits at most `time` for the child to end.
+    /// How the process ended; `None` while it runs.
+    pub fn ended(&mut self) -> io::Result<Option<Ending>> {
+        if let Some(child) = &mut self.child {
+            return Ok(child.try_wait()?.map(Ending::of));
+        }
+        let is_gone = self.process.is_none_or(|process| wait_gone(process, Duration::ZERO));
+        Ok(is_gone.then_some(Ending { code: None, signal: None }))
+    }
+
+    /// Waits at most `time` for the process to end.
     pub fn ends_within(&mut self, time: Duration) -> io::Result<Option<Ending>> {
         match self.process {
             Some(process) => wait_gone(process, time),

@@ -47,6 +47,13 @@ pub trait Control: Adapter {
             .hint("launch it without --hold: the session is one turn long and can be resumed"))
     }
 
+    /// How to carry out this intent on the agent's own screen, in a terminal. The first prompt is in the arguments.
+    fn terminal(&self, intent: &Intent) -> Result<SpawnPlan, Error> {
+        let _ = intent;
+        Err(Error::refused("this agent cannot be given a prompt for its own screen")
+            .hint("launch it without --terminal"))
+    }
+
     /// Why this value cannot be given to the agent as its `model`, `system prompt` and so on; `None` if it can. Such
     /// a value is wrong usage rather than something that the agent lacks.
     fn misfit(&self, _what: &str, _value: &str) -> Option<String> {
@@ -189,6 +196,25 @@ pub(crate) fn with_prompt_on_stdin(
         stdin: Stdin::Words,
         id,
     }
+}
+
+/// The agent's own screen in the directory of the intent. The arguments contain the prompt, and there is nobody yet
+/// who could answer a question about it.
+pub(crate) fn on_screen(
+    program: &str,
+    args: Vec<String>,
+    intent: &Intent,
+    id: IdSource,
+    agent: &str,
+) -> Result<SpawnPlan, Error> {
+    args.iter().try_for_each(|arg| fits_an_argument(arg, agent))?;
+    Ok(SpawnPlan { stdin: Stdin::Terminal, ..with_prompt_on_stdin(program, args, intent, id) })
+}
+
+/// The arguments, and the prompt as the last one, which is not taken for a flag.
+pub(crate) fn then_words(mut args: Vec<String>, intent: &Intent) -> Vec<String> {
+    args.extend(["--".to_owned(), intent.words.clone()]);
+    args
 }
 
 /// For agents that treat an interrupt as one only without a terminal: in a terminal it would clear the input line.

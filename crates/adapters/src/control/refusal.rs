@@ -20,6 +20,12 @@ pub(crate) fn no_fork(agent: &str) -> Error {
     Error::refused(format!("{agent} cannot fork a session"))
 }
 
+/// A copy begins with the words of the original, so no survey could tell by its prompt which session is the copy.
+pub(crate) fn no_copy_on_screen(agent: &str) -> Error {
+    Error::refused(format!("{agent} does not say the id of a copy that it opens on its screen"))
+        .hint("fork it without --terminal")
+}
+
 /// The session has no message, so there is nothing to continue.
 pub(crate) fn nothing_stored(agent: &str) -> Error {
     Error::refused(format!("{agent} has stored nothing of this session yet"))
@@ -34,6 +40,15 @@ pub(crate) fn fits_stdin(words: &str, agent: &str) -> Result<(), Error> {
     }
     let reason = format!("{agent} reads {LIMIT} bytes of a prompt and no more: this has {}", words.len());
     Err(Error::refused(reason).hint("put the text into a file and name the file in a short prompt"))
+}
+
+/// Refuses a prompt that the agent would take for the name of a file, also as its last argument.
+pub(crate) fn names_no_file(words: &str, agent: &str) -> Result<(), Error> {
+    if !words.trim_start().starts_with('@') {
+        return Ok(());
+    }
+    let reason = format!("{agent} takes a prompt that begins with `@` for the name of a file");
+    Err(Error::refused(reason).hint("begin it with a word"))
 }
 
 /// The path of a session's records, for agents that resume by path.

@@ -63,7 +63,7 @@ struct TmuxPane {
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let fleet = surroundings.fleet()?;
     let (found, _) = args.target.find(Purpose::Act, &fleet, surroundings, out)?;
-    let pane = pane_of(&found, surroundings);
+    let pane = pane_of(&found, &fleet, surroundings);
     let way = match &pane {
         Some(pane) => Way::to_pane(&found, pane, surroundings),
         None => Way::to_agent(&found, &fleet, surroundings)?,
@@ -162,12 +162,13 @@ impl Way {
 }
 
 /// The tmux pane in which the session's processes run.
-fn pane_of(found: &Surveyed, surroundings: &Surroundings) -> Option<Pane> {
+fn pane_of(found: &Surveyed, fleet: &Fleet, surroundings: &Surroundings) -> Option<Pane> {
     found.session.pid?;
     let user = rustix::process::geteuid().as_raw();
     let folder = surroundings.environ.path("TMUX_TMPDIR").unwrap_or_else(|| PathBuf::from("/tmp"));
     let mut sockets = tmux::sockets(&folder.join(format!("tmux-{user}")), user);
     sockets.extend(server(surroundings).filter(|socket| !sockets.contains(socket)));
+    sockets.extend(fleet.screen_of(found).filter(|socket| !sockets.contains(socket)));
     let panes: Vec<Pane> = sockets.iter().flat_map(|socket| tmux::panes(socket)).collect();
     if panes.is_empty() {
         return None;

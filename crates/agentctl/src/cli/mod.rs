@@ -29,6 +29,7 @@ mod resume;
 pub(crate) mod rows;
 mod runner;
 mod schema;
+mod screen;
 mod send;
 mod status;
 mod stop;
@@ -140,6 +141,8 @@ enum Command {
     Man(man::Args),
     #[command(name = agentctl_fleet::act::launch::RUNNER, hide = true)]
     Runner(runner::Args),
+    #[command(name = agentctl_fleet::act::runner::terminal::SCREEN, hide = true)]
+    Screen(screen::Args),
 }
 
 impl Command {
@@ -147,9 +150,12 @@ impl Command {
     fn follows_settings(&self) -> bool {
         match self {
             Self::Config(args) => args.follows_settings(),
-            Self::Doctor(_) | Self::Schema(_) | Self::Completions(_) | Self::Man(_) | Self::Runner(_) => {
-                false
-            }
+            Self::Doctor(_)
+            | Self::Schema(_)
+            | Self::Completions(_)
+            | Self::Man(_)
+            | Self::Runner(_)
+            | Self::Screen(_) => false,
             _ => true,
         }
     }
@@ -273,6 +279,7 @@ pub(crate) fn run(cli: Cli, surroundings: Surroundings, out: &mut Output) -> Res
         Some(Command::Completions(args)) => completions::run(&args, surroundings, out),
         Some(Command::Man(args)) => man::run(&args, surroundings, out),
         Some(Command::Runner(args)) => runner::run(&args, surroundings),
+        Some(Command::Screen(args)) => screen::run(&args, surroundings),
     }
 }
 

@@ -51,6 +51,9 @@ pub(crate) struct Args {
     /// End a held session that nobody talked to for this long: 30m, 2h
     #[arg(long, value_name = "TIME", requires = "hold", value_parser = time::parse_duration)]
     idle_timeout: Option<Duration>,
+    /// Start the agent's own screen in a detached tmux session; `attach` opens it
+    #[arg(long, conflicts_with = "hold")]
+    terminal: bool,
     /// Wait until the turn is over
     #[arg(long)]
     wait: bool,
@@ -73,6 +76,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
         timeout: args.timeout,
         hold: args.hold,
         idle_timeout: args.idle_timeout,
+        terminal: args.terminal,
     };
     if let Some(mistake) = settings.invalid(&[&format!("adapters.{}.binary", found.key.adapter)]) {
         return Err(surroundings.because_of(mistake));
@@ -85,6 +89,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     launcher.make_ready(surroundings.now())?;
     DaemonProcess::wanted(surroundings, out);
     let what = format!("resuming {} ...", found.key.adapter);
+    let place = turn::on_screen(&order);
     let session = turn::carry_out(order, &words, &what, &launcher, surroundings, out)?;
-    turn::tell(&session, None, (args.wait, args.json), fleet, surroundings, out)
+    turn::tell(&session, place.as_deref(), (args.wait, args.json), fleet, surroundings, out)
 }

@@ -29,6 +29,8 @@ pub enum Stdin {
     Words,
     /// Nothing: the words are in the arguments.
     Nothing,
+    /// A person's keys: the process has a terminal, and the first words are in the arguments.
+    Terminal,
 }
 
 /// Where the session's id comes from. It is always the agent's own.

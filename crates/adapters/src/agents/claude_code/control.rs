@@ -13,17 +13,20 @@ use super::protocol::StreamJson;
 use crate::control::known_id::known_id;
 use crate::control::permission::Modes;
 use crate::control::stdout::newest_first;
-use crate::control::{Control, flag_with, interrupt_without_a_terminal, with_prompt_on_stdin};
+use crate::control::{
+    Control, flag_with, interrupt_without_a_terminal, on_screen, then_words, with_prompt_on_stdin,
+};
 use crate::hold::HoldPlan;
 
 const PROGRAM: &str = "claude";
 const MODES: Modes = Modes { plan: "plan", accept_edits: "acceptEdits", bypass: "bypassPermissions" };
 
-/// The arguments that a run with its prompt and a held session share, with further ones.
-fn arguments(intent: &Intent, further: &[&str]) -> Vec<String> {
-    let mut args: Vec<String> =
-        ["-p", "--output-format", "stream-json", "--verbose"].map(str::to_owned).into();
-    args.extend(further.iter().map(|&arg| arg.to_owned()));
+/// A run with its prompt, and a held session.
+const HEADLESS: [&str; 4] = ["-p", "--output-format", "stream-json", "--verbose"];
+
+/// The arguments that every start shares, after the first ones.
+fn arguments(intent: &Intent, first: &[&str]) -> Vec<String> {
+    let mut args: Vec<String> = first.iter().map(|&arg| arg.to_owned()).collect();
     let mut option = |flag: &str, value: &str| args.extend(flag_with(flag, value));
     match &intent.conversation {
         Conversation::New => option("--session-id", &intent.fresh_id),
@@ -51,7 +54,7 @@ fn arguments(intent: &Intent, further: &[&str]) -> Vec<String> {
 
 impl Control for ClaudeCode {
     fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Error> {
-        let args = arguments(intent, &[]);
+        let args = arguments(intent, &HEADLESS);
         Ok(with_prompt_on_stdin(PROGRAM, args, intent, known_id(intent)))
     }
 
@@ -65,9 +68,20 @@ impl Control for ClaudeCode {
             return Err(Error::refused("Claude Code is held under an id that is known before"));
         };
         let protocol = StreamJson::new(session.clone(), intent.fresh_id.clone());
-        let mut spawn = with_prompt_on_stdin(PROGRAM, arguments(intent, &two_way), intent, id.clone());
+        let mut spawn = with_prompt_on_stdin(
+            PROGRAM,
+            arguments(intent, &[&HEADLESS[..], &two_way].concat()),
+            intent,
+            id.clone(),
+        );
         spawn.env.insert("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS".to_owned(), "1".to_owned());
         Ok(HoldPlan { spawn, protocol: Box::new(protocol) })
+    }
+
+    /// In a directory that it does not trust the agent asks first.
+    fn terminal(&self, intent: &Intent) -> Result<SpawnPlan, Error> {
+        let args = then_words(arguments(intent, &[]), intent);
+        on_screen(PROGRAM, args, intent, known_id(intent), "Claude Code")
     }
 
     /// Whatever its subtype, the last `result` event describes the error.

@@ -13,7 +13,8 @@ use super::processes::{Role, role};
 use super::server::socket_of;
 use super::server::steer::Steered;
 use super::storage::{RolloutFile, is_uuid, locks};
-use crate::control::{Control, Reached, owners, with_prompt_on_stdin};
+use crate::control::refusal::no_copy_on_screen;
+use crate::control::{Control, Reached, on_screen, owners, with_prompt_on_stdin};
 use crate::{Adapter, Root};
 
 const PROGRAM: &str = "codex";
@@ -25,52 +26,76 @@ const MOST_WORDS: usize = 1_048_576;
 /// The longest possible argument: 128 KiB with its final NUL.
 const LONGEST_ARGUMENT: usize = 128 * 1024 - 1;
 
+/// The arguments that every start shares, after the command. Those of the user precede the positional ones: the id, and
+/// the prompt.
+fn arguments(intent: &Intent, command: &[&str]) -> Result<Vec<String>, Error> {
+    let mut args: Vec<String> = command.iter().map(|&arg| arg.to_owned()).collect();
+    // `exec resume` and `exec fork` have no flag for the sandbox; the configuration key works everywhere.
+    let mut setting =
+        |key: &str, value: &str| args.extend(["-c".to_owned(), format!("{key}={}", toml(value))]);
+    match intent.permission {
+        None | Some(Permission::Default | Permission::Bypass) => {}
+        Some(Permission::Plan) => setting("sandbox_mode", "read-only"),
+        Some(Permission::AcceptEdits) => setting("sandbox_mode", "workspace-write"),
+    }
+    if let Some(more) = &intent.system_prompt {
+        setting("developer_instructions", more);
+    }
+    if intent.permission == Some(Permission::Bypass) {
+        args.push("--dangerously-bypass-approvals-and-sandbox".to_owned());
+    }
+    args.extend(intent.model.iter().map(|model| format!("--model={model}")));
+    args.extend(intent.more.iter().cloned());
+    if let Some(long) = args.iter().find(|arg| arg.len() > LONGEST_ARGUMENT) {
+        let reason = format!(
+            "codex takes this as an argument only, which may have {LONGEST_ARGUMENT} bytes: \
+             this has {}",
+            long.len()
+        );
+        return Err(Error::refused(reason).hint("put them into AGENTS.md or into the prompt"));
+    }
+    Ok(args)
+}
+
+/// The id of the thread that is continued. A name that matches no thread would silently begin a new one.
+fn stored(intent: &Intent) -> Result<Option<String>, Error> {
+    match &intent.conversation {
+        Conversation::New => Ok(None),
+        Conversation::Stored { id, .. } | Conversation::ForkOf { id, .. } if is_uuid(id) => {
+            Ok(Some(id.clone()))
+        }
+        Conversation::Stored { id, .. } | Conversation::ForkOf { id, .. } => {
+            Err(Error::refused(format!("{id} is no id of a Codex thread")))
+        }
+    }
+}
+
 impl Control for Codex {
     fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Error> {
         self.takes(&intent.words)?;
-        let (mut args, stored, id) = match &intent.conversation {
-            Conversation::New => (vec!["exec"], None, IdSource::FirstWords),
-            Conversation::Stored { id, .. } => {
-                (vec!["exec", "resume"], Some(id), IdSource::Known(id.clone()))
-            }
-            Conversation::ForkOf { id, .. } => (vec!["exec", "fork"], Some(id), IdSource::FirstWords),
+        let (command, id): (&[&str], _) = match &intent.conversation {
+            Conversation::New => (&["exec", "--json"], IdSource::FirstWords),
+            Conversation::Stored { id, .. } => (&["exec", "resume", "--json"], IdSource::Known(id.clone())),
+            Conversation::ForkOf { .. } => (&["exec", "fork", "--json"], IdSource::FirstWords),
         };
-        args.push("--json");
-        let mut args: Vec<String> = args.into_iter().map(str::to_owned).collect();
-        // `exec resume` and `exec fork` have no flag for the sandbox; the configuration key works everywhere.
-        let mut setting =
-            |key: &str, value: &str| args.extend(["-c".to_owned(), format!("{key}={}", toml(value))]);
-        match intent.permission {
-            None | Some(Permission::Default | Permission::Bypass) => {}
-            Some(Permission::Plan) => setting("sandbox_mode", "read-only"),
-            Some(Permission::AcceptEdits) => setting("sandbox_mode", "workspace-write"),
-        }
-        if let Some(more) = &intent.system_prompt {
-            setting("developer_instructions", more);
-        }
-        if intent.permission == Some(Permission::Bypass) {
-            args.push("--dangerously-bypass-approvals-and-sandbox".to_owned());
-        }
-        args.extend(intent.model.iter().map(|model| format!("--model={model}")));
-        // Additional arguments precede the positional ones: the id, and the dash for the prompt.
-        args.extend(intent.more.iter().cloned());
-        if let Some(long) = args.iter().find(|arg| arg.len() > LONGEST_ARGUMENT) {
-            let reason = format!(
-                "codex takes this as an argument only, which may have {LONGEST_ARGUMENT} bytes: \
-                 this has {}",
-                long.len()
-            );
-            return Err(Error::refused(reason).hint("put them into AGENTS.md or into the prompt"));
-        }
-        if let Some(id) = stored {
-            // A name that matches no thread would silently begin a new one.
-            if !is_uuid(id) {
-                return Err(Error::refused(format!("{id} is no id of a Codex thread")));
-            }
-            args.push(id.clone());
-        }
+        let mut args = arguments(intent, command)?;
+        args.extend(stored(intent)?);
         args.push("-".to_owned());
         Ok(with_prompt_on_stdin(PROGRAM, args, intent, id))
+    }
+
+    /// The thread is to live in the process of its screen: the shared server would keep it when the screen is closed.
+    fn terminal(&self, intent: &Intent) -> Result<SpawnPlan, Error> {
+        let (command, id): (&[&str], _) = match &intent.conversation {
+            Conversation::New => (&["--no-daemon"], IdSource::Seen),
+            Conversation::Stored { id, .. } => (&["resume", "--no-daemon"], IdSource::Known(id.clone())),
+            Conversation::ForkOf { .. } => return Err(no_copy_on_screen("Codex")),
+        };
+        let mut args = arguments(intent, command)?;
+        args.push("--".to_owned());
+        args.extend(stored(intent)?);
+        args.push(intent.words.clone());
+        on_screen(PROGRAM, args, intent, id, "Codex")
     }
 
     /// The first event names the thread.

@@ -9,41 +9,54 @@ use crate::control::known_id::known_id;
 use crate::control::permission::Modes;
 use crate::control::refusal::{no_fork, no_system_prompt};
 use crate::control::stdout::{newest_first, words_at};
-use crate::control::{Control, with_prompt_on_stdin};
+use crate::control::{Control, on_screen, with_prompt_on_stdin};
 use crate::hold::HoldPlan;
 use crate::hold::acp::agent::COPILOT;
 use crate::hold::acp::plan::AcpCommand;
 
 const NAME: &str = "Copilot";
+const PROGRAM: &str = "copilot";
 /// Allowing all tools would still deny commands that name a path outside of the directory.
 const MODES: Modes = Modes { plan: "--plan", accept_edits: "--allow-tool=write", bypass: "--allow-all" };
+
+/// The arguments that every start shares, after the first ones.
+fn arguments(intent: &Intent, first: &[&str]) -> Result<Vec<String>, Error> {
+    if intent.system_prompt.is_some() {
+        return Err(no_system_prompt(NAME, "the AGENTS.md"));
+    }
+    let mut args: Vec<String> = first.iter().map(|&arg| arg.to_owned()).collect();
+    match &intent.conversation {
+        Conversation::New => args.push(format!("--session-id={}", intent.fresh_id)),
+        // `--session-id` would begin a new session if this one no longer exists.
+        Conversation::Stored { id, .. } => args.push(format!("--resume={id}")),
+        Conversation::ForkOf { .. } => return Err(no_fork(NAME)),
+    }
+    if let Some(model) = &intent.model {
+        args.push(format!("--model={model}"));
+    }
+    // A run without a person denies everything that needs approval, also in plan mode.
+    args.extend(MODES.of(intent.permission).map(str::to_owned));
+    args.extend(intent.more.iter().cloned());
+    Ok(args)
+}
 
 impl Control for Copilot {
     /// Without `-p` the agent reads the prompt from a stdin that is not a terminal.
     fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Error> {
-        if intent.system_prompt.is_some() {
-            return Err(no_system_prompt(NAME, "the AGENTS.md"));
-        }
-        let mut args: Vec<String> = ["--output-format", "json"].map(str::to_owned).into();
-        match &intent.conversation {
-            Conversation::New => args.push(format!("--session-id={}", intent.fresh_id)),
-            // `--session-id` would begin a new session if this one no longer exists.
-            Conversation::Stored { id, .. } => args.push(format!("--resume={id}")),
-            Conversation::ForkOf { .. } => return Err(no_fork(NAME)),
-        }
-        if let Some(model) = &intent.model {
-            args.push(format!("--model={model}"));
-        }
-        // A run without a person denies everything that needs approval, also in plan mode.
-        args.extend(MODES.of(intent.permission).map(str::to_owned));
-        args.extend(intent.more.iter().cloned());
-        Ok(with_prompt_on_stdin("copilot", args, intent, known_id(intent)))
+        let args = arguments(intent, &["--output-format", "json"])?;
+        Ok(with_prompt_on_stdin(PROGRAM, args, intent, known_id(intent)))
+    }
+
+    fn terminal(&self, intent: &Intent) -> Result<SpawnPlan, Error> {
+        let mut args = arguments(intent, &[])?;
+        args.push(format!("--interactive={}", intent.words));
+        on_screen(PROGRAM, args, intent, known_id(intent), NAME)
     }
 
     fn hold(&self, intent: &Intent) -> Result<HoldPlan, Error> {
         let command = AcpCommand {
             title: NAME,
-            program: "copilot",
+            program: PROGRAM,
             args: &["--acp"],
             env: &[],
             agent: COPILOT,

@@ -11,50 +11,67 @@ use crate::control::known_id::known_id;
 use crate::control::permission::Modes;
 use crate::control::refusal::{fits_stdin, no_fork, no_system_prompt, nothing_stored};
 use crate::control::stdout::{newest_first, words_at};
-use crate::control::{Control, flag_with, with_prompt_on_stdin};
+use crate::control::{Control, flag_with, on_screen, with_prompt_on_stdin};
 use crate::hold::HoldPlan;
 use crate::hold::acp::agent::GEMINI;
 use crate::hold::acp::plan::AcpCommand;
 
 const NAME: &str = "Gemini CLI";
+const PROGRAM: &str = "gemini";
 const MODES: Modes = Modes { plan: "plan", accept_edits: "auto_edit", bypass: "yolo" };
+
+/// This gives one process instead of two, of which the outer one would swallow every signal.
+const ONE_PROCESS: (&str, &str) = ("GEMINI_CLI_NO_RELAUNCH", "true");
+
+/// The arguments that every start shares, after the first ones.
+fn arguments(intent: &Intent, first: &[&str]) -> Result<Vec<String>, Error> {
+    if intent.system_prompt.is_some() {
+        return Err(no_system_prompt(NAME, "the GEMINI.md"));
+    }
+    let mut args: Vec<String> = first.iter().map(|&arg| arg.to_owned()).collect();
+    let mut option = |flag: &str, value: &str| args.extend(flag_with(flag, value));
+    match &intent.conversation {
+        Conversation::New => option("--session-id", &intent.fresh_id),
+        Conversation::Stored { id, .. } => option("-r", id),
+        Conversation::ForkOf { .. } => return Err(no_fork(NAME)),
+    }
+    // A run without a person does not offer the model any tools that need approval.
+    if let Some(mode) = MODES.of(intent.permission) {
+        option("--approval-mode", mode);
+    }
+    if let Some(model) = &intent.model {
+        args.push(format!("--model={model}"));
+    }
+    args.extend(intent.more.iter().cloned());
+    Ok(args)
+}
+
+fn in_one_process(plan: SpawnPlan) -> SpawnPlan {
+    let (name, value) = ONE_PROCESS;
+    SpawnPlan { env: [(name.to_owned(), value.to_owned())].into(), ..plan }
+}
 
 impl Control for Gemini {
     /// Without `-p` the agent reads the prompt from a stdin that is not a terminal. In a folder that it does
     /// not trust it exits with its own message; only the user can grant that trust.
     fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Error> {
-        if intent.system_prompt.is_some() {
-            return Err(no_system_prompt(NAME, "the GEMINI.md"));
-        }
         fits_stdin(&intent.words, NAME)?;
-        let mut args: Vec<String> = ["-o", "stream-json"].map(str::to_owned).into();
-        let mut option = |flag: &str, value: &str| args.extend(flag_with(flag, value));
-        match &intent.conversation {
-            Conversation::New => option("--session-id", &intent.fresh_id),
-            Conversation::Stored { id, .. } => option("-r", id),
-            Conversation::ForkOf { .. } => return Err(no_fork(NAME)),
-        }
-        // A run without a person does not offer the model any tools that need approval.
-        if let Some(mode) = MODES.of(intent.permission) {
-            option("--approval-mode", mode);
-        }
-        if let Some(model) = &intent.model {
-            args.push(format!("--model={model}"));
-        }
-        args.extend(intent.more.iter().cloned());
-        Ok(SpawnPlan {
-            // This gives one process instead of two, of which the outer one would swallow every signal.
-            env: [("GEMINI_CLI_NO_RELAUNCH".to_owned(), "true".to_owned())].into(),
-            ..with_prompt_on_stdin("gemini", args, intent, known_id(intent))
-        })
+        let args = arguments(intent, &["-o", "stream-json"])?;
+        Ok(in_one_process(with_prompt_on_stdin(PROGRAM, args, intent, known_id(intent))))
+    }
+
+    fn terminal(&self, intent: &Intent) -> Result<SpawnPlan, Error> {
+        let mut args = arguments(intent, &[])?;
+        args.push(format!("--prompt-interactive={}", intent.words));
+        on_screen(PROGRAM, args, intent, known_id(intent), NAME).map(in_one_process)
     }
 
     fn hold(&self, intent: &Intent) -> Result<HoldPlan, Error> {
         let command = AcpCommand {
             title: NAME,
-            program: "gemini",
+            program: PROGRAM,
             args: &["--acp"],
-            env: &[("GEMINI_CLI_NO_RELAUNCH", "true")],
+            env: &[ONE_PROCESS],
             agent: GEMINI,
             instructions: "the GEMINI.md",
         };

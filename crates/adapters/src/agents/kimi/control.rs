@@ -69,6 +69,11 @@ impl Control for Kimi {
         command.hold(intent)
     }
 
+    fn terminal(&self, _intent: &Intent) -> Result<SpawnPlan, Error> {
+        Err(Error::refused("Kimi Code takes a prompt in its arguments only without its screen")
+            .hint("launch it without --terminal, or with --hold to speak with it"))
+    }
+
     /// Only the agent's last line names the session; it identifies a turn that ended before any survey saw
     /// it.
     fn learn_id(&self, said: FirstWords<'_>) -> Option<String> {

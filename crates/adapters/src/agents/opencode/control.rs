@@ -13,7 +13,7 @@ use super::OpenCode;
 use super::processes::{Kind, OPENCODE};
 use super::server::steer::Steered;
 use crate::Root;
-use crate::control::{Control, Reached, owners, with_prompt_on_stdin};
+use crate::control::{Control, Reached, on_screen, owners, with_prompt_on_stdin};
 
 const PROGRAM: &str = "opencode";
 
@@ -45,43 +45,59 @@ const EVERYTHING: [&str; 17] = [
 /// How many lines of an error are shown.
 const MOST_LINES: usize = 12;
 
+/// The arguments that every start shares, after the first ones, and the variables.
+fn arguments(intent: &Intent, first: &[&str]) -> Result<(Vec<String>, BTreeMap<String, String>), Error> {
+    if intent.system_prompt.is_some() {
+        return Err(Error::refused("opencode takes no further instructions at a launch")
+            .hint("put them into AGENTS.md or into the prompt"));
+    }
+    let mut args: Vec<String> = first.iter().map(|&arg| arg.to_owned()).collect();
+    match &intent.conversation {
+        Conversation::New => {}
+        Conversation::Stored { id, .. } => args.push(format!("--session={id}")),
+        Conversation::ForkOf { id, .. } => args.extend([format!("--session={id}"), "--fork".to_owned()]),
+    }
+    if let Some(model) = &intent.model {
+        args.push(format!("--model={}", full_name(model)?));
+    }
+    // OpenCode uses this variable and not the process's working directory.
+    let mut env = BTreeMap::from([("PWD".to_owned(), intent.cwd.to_string_lossy().into_owned())]);
+    match intent.permission {
+        None | Some(Permission::Default) => {}
+        Some(Permission::Plan) => args.push("--agent=plan".to_owned()),
+        Some(Permission::AcceptEdits) => {
+            env.insert(RULES.to_owned(), allowing(&["edit"]));
+        }
+        Some(Permission::Bypass) => {
+            env.insert(RULES.to_owned(), allowing(&EVERYTHING));
+        }
+    }
+    args.extend(intent.more.iter().cloned());
+    Ok((args, env))
+}
+
 impl Control for OpenCode {
     fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Error> {
-        if intent.system_prompt.is_some() {
-            return Err(Error::refused("opencode takes no further instructions at a launch")
-                .hint("put them into AGENTS.md or into the prompt"));
-        }
         // The log names the session that was created, and a user's setting could reduce what the log contains.
-        let mut args: Vec<String> =
-            ["run", "--format", "json", "--print-logs", "--log-level", "INFO"].map(str::to_owned).into();
+        let (args, env) =
+            arguments(intent, &["run", "--format", "json", "--print-logs", "--log-level", "INFO"])?;
         let id = match &intent.conversation {
-            Conversation::New => IdSource::FirstWords,
-            Conversation::Stored { id, .. } => {
-                args.push(format!("--session={id}"));
-                IdSource::Known(id.clone())
-            }
-            Conversation::ForkOf { id, .. } => {
-                args.extend([format!("--session={id}"), "--fork".to_owned()]);
-                IdSource::FirstWords
-            }
+            Conversation::New | Conversation::ForkOf { .. } => IdSource::FirstWords,
+            Conversation::Stored { id, .. } => IdSource::Known(id.clone()),
         };
-        if let Some(model) = &intent.model {
-            args.push(format!("--model={}", full_name(model)?));
-        }
-        // OpenCode uses this variable and not the process's working directory.
-        let mut env = BTreeMap::from([("PWD".to_owned(), intent.cwd.to_string_lossy().into_owned())]);
-        match intent.permission {
-            None | Some(Permission::Default) => {}
-            Some(Permission::Plan) => args.push("--agent=plan".to_owned()),
-            Some(Permission::AcceptEdits) => {
-                env.insert(RULES.to_owned(), allowing(&["edit"]));
-            }
-            Some(Permission::Bypass) => {
-                env.insert(RULES.to_owned(), allowing(&EVERYTHING));
-            }
-        }
-        args.extend(intent.more.iter().cloned());
         Ok(SpawnPlan { env, ..with_prompt_on_stdin(PROGRAM, args, intent, id) })
+    }
+
+    /// The agent ignores a prompt for a session that it has stored.
+    fn terminal(&self, intent: &Intent) -> Result<SpawnPlan, Error> {
+        if intent.conversation != Conversation::New {
+            return Err(Error::refused("OpenCode takes a prompt for its screen only with a new session")
+                .hint("resume it without --terminal"));
+        }
+        let (mut args, env) = arguments(intent, &[])?;
+        args.push(format!("--prompt={}", intent.words));
+        let plan = on_screen(PROGRAM, args, intent, IdSource::Seen, "OpenCode")?;
+        Ok(SpawnPlan { env, ..plan })
     }
 
     /// The log names the session when it is created, the events only with the model's first output. Sub-agents come

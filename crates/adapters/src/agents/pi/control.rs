@@ -10,9 +10,9 @@ use agentctl_model::{
 use super::Pi;
 use super::protocol::Rpc;
 use crate::control::known_id::known_id;
-use crate::control::refusal::{named_by_path, no_permission_mode};
+use crate::control::refusal::{named_by_path, names_no_file, no_permission_mode};
 use crate::control::stdout::{newest_first, words_at};
-use crate::control::{Control, looks_like_a_flag, with_prompt_on_stdin};
+use crate::control::{Control, looks_like_a_flag, on_screen, then_words, with_prompt_on_stdin};
 use crate::hold::HoldPlan;
 
 impl Pi {
@@ -64,6 +64,12 @@ impl Control for Pi {
         let args = self.arguments(intent, &["--mode", "rpc"])?;
         let spawn = with_prompt_on_stdin("pi", args, intent, known_id(intent));
         Ok(HoldPlan { spawn, protocol: Box::new(Rpc::new()) })
+    }
+
+    fn terminal(&self, intent: &Intent) -> Result<SpawnPlan, Error> {
+        names_no_file(&intent.words, "Pi")?;
+        let args = then_words(self.arguments(intent, &[])?, intent);
+        on_screen("pi", args, intent, known_id(intent), "Pi")
     }
 
     /// Pi does not understand `--model=VALUE`, and recognises some of its flags at any position among the

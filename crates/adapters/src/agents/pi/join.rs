@@ -94,9 +94,10 @@ fn unread(mark: &Mark, process: &Process, kernel: &KernelView) -> Option<Claim> 
 }
 
 /// Whether the process exits with its turn: its arguments say so while they are visible, or agentctl started
-/// it.
+/// it without a screen.
 fn ends_with_its_turn(process: &Process, kernel: &KernelView) -> bool {
-    is_headless(&process.head) || kernel.launched_for(process).is_some()
+    let is_run = || kernel.launched_for(process).is_some() && !kernel.is_on_screen(process);
+    is_headless(&process.head) || is_run()
 }
 
 fn is_the_others(mark: &Mark, creator: Creator) -> bool {

@@ -13,40 +13,51 @@ use agentctl_model::{
 use super::PiRust;
 use crate::agents::pi;
 use crate::control::permission::Modes;
-use crate::control::refusal::{named_by_path, no_fork};
+use crate::control::refusal::{named_by_path, names_no_file, no_fork};
 use crate::control::stdout::{in_order, words_at};
-use crate::control::{Control, interrupt_without_a_terminal, with_prompt_on_stdin};
+use crate::control::{Control, interrupt_without_a_terminal, on_screen, then_words, with_prompt_on_stdin};
 
+const PROGRAM: &str = "pi-rust";
+const NAME: &str = "Pi Rust";
 const MODES: Modes =
     Modes { plan: "--plan-mode", accept_edits: "--approval-mode=write", bypass: "--approval-mode=yolo" };
+
+/// The arguments that every start shares, after the first ones, and the id of a stored session.
+fn arguments(intent: &Intent, first: &[&str]) -> Result<(Vec<String>, Option<IdSource>), Error> {
+    // Text from stdin is treated like an argument, and an argument of this form names a file.
+    names_no_file(&intent.words, NAME)?;
+    let mut args: Vec<String> = first.iter().map(|&arg| arg.to_owned()).collect();
+    let id = match &intent.conversation {
+        Conversation::New => None,
+        Conversation::Stored { id, place } => {
+            args.extend(["--session".to_owned(), named_by_path(place)?.to_owned()]);
+            Some(IdSource::Known(id.clone()))
+        }
+        Conversation::ForkOf { .. } => return Err(no_fork(NAME)),
+    };
+    if let Some(model) = &intent.model {
+        args.push(format!("--model={model}"));
+    }
+    // A run without a person denies everything that needs approval.
+    args.extend(MODES.of(intent.permission).map(str::to_owned));
+    if let Some(more) = &intent.system_prompt {
+        args.push(format!("--append-system-prompt={more}"));
+    }
+    args.extend(intent.more.iter().cloned());
+    Ok((args, id))
+}
 
 /// The environment of its tools contains nothing about the session.
 impl Control for PiRust {
     fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Error> {
-        // Text from stdin is treated like an argument, and an argument of this form names a file.
-        if intent.words.trim_start().starts_with('@') {
-            let reason = "Pi Rust takes a prompt that begins with `@` for the name of a file";
-            return Err(Error::refused(reason).hint("begin it with a word"));
-        }
-        let mut args: Vec<String> = ["-p", "--mode", "json"].map(str::to_owned).into();
-        let id = match &intent.conversation {
-            Conversation::New => IdSource::FirstWords,
-            Conversation::Stored { id, place } => {
-                args.extend(["--session".to_owned(), named_by_path(place)?.to_owned()]);
-                IdSource::Known(id.clone())
-            }
-            Conversation::ForkOf { .. } => return Err(no_fork("Pi Rust")),
-        };
-        if let Some(model) = &intent.model {
-            args.push(format!("--model={model}"));
-        }
-        // A run without a person denies everything that needs approval.
-        args.extend(MODES.of(intent.permission).map(str::to_owned));
-        if let Some(more) = &intent.system_prompt {
-            args.push(format!("--append-system-prompt={more}"));
-        }
-        args.extend(intent.more.iter().cloned());
-        Ok(with_prompt_on_stdin("pi-rust", args, intent, id))
+        let (args, id) = arguments(intent, &["-p", "--mode", "json"])?;
+        Ok(with_prompt_on_stdin(PROGRAM, args, intent, id.unwrap_or(IdSource::FirstWords)))
+    }
+
+    fn terminal(&self, intent: &Intent) -> Result<SpawnPlan, Error> {
+        let (args, id) = arguments(intent, &[])?;
+        let args = then_words(args, intent);
+        on_screen(PROGRAM, args, intent, id.unwrap_or(IdSource::Seen), NAME)
     }
 
     fn learn_id(&self, said: FirstWords<'_>) -> Option<String> {

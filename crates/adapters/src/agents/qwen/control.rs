@@ -9,59 +9,73 @@ use agentctl_model::{
 use super::processes::is_headless;
 use super::{Qwen, is_transcript};
 use crate::control::permission::Modes;
-use crate::control::refusal::{fits_stdin, nothing_stored};
+use crate::control::refusal::{fits_stdin, no_copy_on_screen, nothing_stored};
 use crate::control::stdout::{in_order, newest_first, words_at};
-use crate::control::{Control, flag_with, interrupt_without_a_terminal, with_prompt_on_stdin};
+use crate::control::{Control, flag_with, interrupt_without_a_terminal, on_screen, with_prompt_on_stdin};
 use crate::hold::HoldPlan;
 use crate::hold::acp::agent::QWEN;
 use crate::hold::acp::plan::AcpCommand;
 
 const NAME: &str = "Qwen Code";
+const PROGRAM: &str = "qwen";
 const MODES: Modes = Modes { plan: "plan", accept_edits: "auto-edit", bypass: "yolo" };
+
+/// The arguments that every start shares, after the first ones, and the id if it is known before.
+fn arguments(intent: &Intent, first: &[&str]) -> (Vec<String>, Option<IdSource>) {
+    let mut args: Vec<String> = first.iter().map(|&arg| arg.to_owned()).collect();
+    let mut option = |flag: &str, value: &str| args.extend(flag_with(flag, value));
+    let id = match &intent.conversation {
+        Conversation::New => {
+            option("--session-id", &intent.fresh_id);
+            Some(IdSource::Known(intent.fresh_id.clone()))
+        }
+        Conversation::Stored { id, .. } => {
+            option("-r", id);
+            Some(IdSource::Known(id.clone()))
+        }
+        // The agent accepts no id for a session that begins as a fork.
+        Conversation::ForkOf { id, .. } => {
+            option("-r", id);
+            None
+        }
+    };
+    // A run without a person denies tools that need approval.
+    if let Some(mode) = MODES.of(intent.permission) {
+        option("--approval-mode", mode);
+    }
+    if matches!(intent.conversation, Conversation::ForkOf { .. }) {
+        args.push("--fork-session".to_owned());
+    }
+    if let Some(model) = &intent.model {
+        args.push(format!("--model={model}"));
+    }
+    if let Some(more) = &intent.system_prompt {
+        args.push(format!("--append-system-prompt={more}"));
+    }
+    args.extend(intent.more.iter().cloned());
+    (args, id)
+}
 
 impl Control for Qwen {
     /// Without a prompt in its arguments the agent reads the prompt from a stdin that is not a terminal, and
     /// appends two line breaks to it.
     fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Error> {
         fits_stdin(&intent.words, NAME)?;
-        let mut args: Vec<String> = ["-o", "stream-json"].map(str::to_owned).into();
-        let mut option = |flag: &str, value: &str| args.extend(flag_with(flag, value));
-        let id = match &intent.conversation {
-            Conversation::New => {
-                option("--session-id", &intent.fresh_id);
-                IdSource::Known(intent.fresh_id.clone())
-            }
-            Conversation::Stored { id, .. } => {
-                option("-r", id);
-                IdSource::Known(id.clone())
-            }
-            // The agent accepts no id for a session that begins as a fork.
-            Conversation::ForkOf { id, .. } => {
-                option("-r", id);
-                IdSource::FirstWords
-            }
-        };
-        // A run without a person denies tools that need approval.
-        if let Some(mode) = MODES.of(intent.permission) {
-            option("--approval-mode", mode);
-        }
-        if matches!(intent.conversation, Conversation::ForkOf { .. }) {
-            args.push("--fork-session".to_owned());
-        }
-        if let Some(model) = &intent.model {
-            args.push(format!("--model={model}"));
-        }
-        if let Some(more) = &intent.system_prompt {
-            args.push(format!("--append-system-prompt={more}"));
-        }
-        args.extend(intent.more.iter().cloned());
-        Ok(with_prompt_on_stdin("qwen", args, intent, id))
+        let (args, id) = arguments(intent, &["-o", "stream-json"]);
+        Ok(with_prompt_on_stdin(PROGRAM, args, intent, id.unwrap_or(IdSource::FirstWords)))
+    }
+
+    fn terminal(&self, intent: &Intent) -> Result<SpawnPlan, Error> {
+        let (mut args, id) = arguments(intent, &[]);
+        args.push(format!("--prompt-interactive={}", intent.words));
+        let id = id.ok_or_else(|| no_copy_on_screen(NAME))?;
+        on_screen(PROGRAM, args, intent, id, NAME)
     }
 
     fn hold(&self, intent: &Intent) -> Result<HoldPlan, Error> {
         let command = AcpCommand {
             title: NAME,
-            program: "qwen",
+            program: PROGRAM,
             args: &["--acp"],
             env: &[],
             agent: QWEN,

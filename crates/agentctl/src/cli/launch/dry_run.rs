@@ -167,6 +167,7 @@ fn tell(
     let stdin = match plan.stdin {
         Stdin::Words => format!("the prompt, {size} bytes"),
         Stdin::Nothing => "nothing".to_owned(),
+        Stdin::Terminal => "the keys of a detached tmux session, which `agentctl attach` opens".to_owned(),
     };
     line("stdin", stdin)?;
     Ok(())

@@ -104,6 +104,9 @@ pub(crate) struct Args {
     /// End a held session that nobody talked to for this long: 30m, 2h
     #[arg(long, value_name = "TIME", requires = "hold", value_parser = time::parse_duration)]
     idle_timeout: Option<Duration>,
+    /// Start the agent's own screen in a detached tmux session; `attach` opens it
+    #[arg(long, conflicts_with = "hold")]
+    terminal: bool,
     /// Launch side by side what this YAML file lists, at most 100
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, conflicts_with_all = ["worktree", "agent", "adapter", "model"])]
     matrix: Option<PathBuf>,
@@ -146,6 +149,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     let what = format!("starting {} ...", slot.adapter);
     let order = slot.order.clone()?;
     let place = gateway::words(&order, args.gateway.is_some(), &launcher.fleet);
+    let place = place.or_else(|| turn::on_screen(&order));
     let session = turn::carry_out(order, &plan.words, &what, &launcher, surroundings, out)?;
     turn::tell(&session, place.as_deref(), (args.wait, args.json), &launcher.fleet, surroundings, out)
 }
@@ -231,6 +235,7 @@ impl Args {
             timeout: self.timeout,
             hold: self.hold,
             idle_timeout: self.idle_timeout,
+            terminal: self.terminal,
             args: self.for_the_agent.clone(),
             force: self.force,
         }

@@ -65,6 +65,11 @@ pub(crate) fn tell(
     Ok(ended)
 }
 
+/// Where a session on its own screen lives.
+pub(crate) fn on_screen(order: &LaunchOrder) -> Option<String> {
+    order.terminal.then(|| "on its own screen in tmux: `agentctl attach` opens it".to_owned())
+}
+
 fn head(
     session: &Session,
     place: Option<&str>,

@@ -19,6 +19,7 @@ pub(super) fn refuse_what_needs_a_process(order: &LaunchOrder) -> Result<(), Err
             "launch it alone, with --cwd for a folder that the gateway can reach",
         ),
         (!order.args.is_empty(), "argument after `--`", "no program of it is started here", ""),
+        (order.terminal, "--terminal", "no program of it is started here", ""),
         (!order.env.is_empty(), "--env", "its sessions run in the gateway's environment", ""),
         (
             order.system_prompt.is_some(),

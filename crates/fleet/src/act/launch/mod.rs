@@ -24,6 +24,7 @@ use jiff::Timestamp;
 use crate::act::caller::Caller;
 use crate::act::gateways::GatewayLaunch;
 use crate::act::offered::unless_offered;
+use crate::act::runner::terminal::tmux_program;
 use crate::act::stop::termination::Termination;
 use crate::keep::kernel_lock::KernelLock;
 use crate::keep::launches;
@@ -89,7 +90,9 @@ impl Fleet {
             Error::refused(format!("{} sessions can only be read, not started", order.adapter))
                 .hint("`agentctl adapters` shows what can be done with which agent")
         })?;
-        let (mut plan, protocol) = if order.hold {
+        let (mut plan, protocol) = if order.terminal {
+            (control.terminal(intent)?, None)
+        } else if order.hold {
             let HoldPlan { spawn, protocol } = control.hold(intent)?;
             (spawn, Some(protocol))
         } else {
@@ -129,6 +132,9 @@ impl Fleet {
         }
         // An order without a plan is refused before anything is written.
         self.plan(&order, &order.intent(words.to_owned(), order.cwd.clone())).map_err(offered)?;
+        if order.terminal {
+            tmux_program(caller)?;
+        }
         let begin = || -> io::Result<Launching> {
             let record = Record {
                 version: launches::VERSION,

@@ -51,6 +51,8 @@ pub struct LaunchOptions {
     pub hold: bool,
     /// How long a held session may be idle before it is ended.
     pub idle_timeout: Option<Duration>,
+    /// The agent shows its own screen, in a terminal that a person can open.
+    pub terminal: bool,
     /// Arguments that are passed to the agent's program unchanged.
     pub args: Vec<String>,
     pub force: bool,
@@ -144,6 +146,7 @@ impl Fleet {
             timeout_ms: options.timeout.map(milliseconds),
             hold: options.hold,
             idle_timeout_ms: options.idle_timeout.map(milliseconds),
+            terminal: options.terminal,
             args: options.args,
             force: options.force,
         })

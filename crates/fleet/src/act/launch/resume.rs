@@ -25,6 +25,8 @@ pub struct ResumeRequest {
     pub hold: bool,
     /// How long a held session may be idle before it is ended.
     pub idle_timeout: Option<Duration>,
+    /// The agent shows its own screen, in a terminal that a person can open.
+    pub terminal: bool,
 }
 
 impl Fleet {
@@ -90,6 +92,7 @@ impl Fleet {
             timeout_ms: request.timeout.map(milliseconds),
             hold: request.hold,
             idle_timeout_ms: request.idle_timeout.map(milliseconds),
+            terminal: request.terminal,
             args: Vec::new(),
             force: false,
         })

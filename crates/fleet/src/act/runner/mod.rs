@@ -8,6 +8,7 @@ mod end_notifier;
 mod hooks;
 pub(crate) mod ready;
 mod seen;
+pub mod terminal;
 mod watch;
 
 use std::io::{self, Write};
@@ -164,13 +165,18 @@ impl<'a> Runner<'a> {
             ))
             .hint("install it, or name it in config.toml as `binary` of this adapter")
         })?;
+        if self.record.order.terminal {
+            let started = self.start_on_screen(&program, plan)?;
+            self.note_start(&started, plan)?;
+            return Ok((started, None));
+        }
         let mut environ = self.caller.clean_environ();
         plan.env.iter().for_each(|(name, value)| environ.set(name, value));
         environ.set(MARK, &self.record.id);
         let files = || {
             let stdin = match plan.stdin {
                 Stdin::Words => Some(self.folder.open_words()?),
-                Stdin::Nothing => None,
+                Stdin::Nothing | Stdin::Terminal => None,
             };
             io::Result::Ok((stdin, self.folder.open_output("stdout")?, self.folder.open_output("stderr")?))
         };
@@ -182,15 +188,19 @@ impl<'a> Runner<'a> {
         let args = plan.args.iter().map(Into::into).collect();
         let order = Order { program, args, environ, cwd: plan.cwd.clone(), stdin, stdout, stderr };
         let started = spawn(order).map_err(|error| failed(&format!("start `{}`", plan.program), &error))?;
+        self.note_start(&started, plan)?;
+        let holder = line.map(|(protocol, pipes)| self.hold(protocol, pipes, started.process));
+        let holder = holder.transpose().map_err(|error| failed("hold the session", &error))?;
+        Ok((started, holder))
+    }
+
+    fn note_start(&mut self, started: &Started, plan: &SpawnPlan) -> Result<(), Error> {
         self.record.process = started.process.map(ProcessMark::of);
         self.record.order.forget_values();
         if let IdSource::Known(id) = &plan.id {
             self.record.session_id = Some(id.clone());
         }
-        self.write_record()?;
-        let holder = line.map(|(protocol, pipes)| self.hold(protocol, pipes, started.process));
-        let holder = holder.transpose().map_err(|error| failed("hold the session", &error))?;
-        Ok((started, holder))
+        self.write_record()
     }
 
     fn hold(
@@ -226,10 +236,11 @@ impl<'a> Runner<'a> {
                 return Err(Error::refused(format!("the prompt was not taken: {}", text::clean(&reason))));
             }
             if self.folder.is_cancelled() {
-                return Err(Error::agent_failed("the launch was cancelled"));
+                return Err(self.with_screen(Error::agent_failed("the launch was cancelled")));
             }
             if running.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                return Err(Error::agent_failed("its time was up before there was a session"));
+                let error = Error::agent_failed("its time was up before there was a session");
+                return Err(self.with_screen(error));
             }
             let session = glance(self.fleet, &self.record);
             rest = (began.elapsed() * PAUSE_FACTOR).max(PAUSE);
@@ -300,7 +311,9 @@ impl<'a> Runner<'a> {
             (_, Some(signal)) => format!("signal {signal}"),
             _ => "no exit code".to_owned(),
         };
-        let words = words.unwrap_or_else(|| "it said nothing".to_owned());
+        let silent =
+            if self.record.order.terminal { "its screen is gone with it" } else { "it said nothing" };
+        let words = words.unwrap_or_else(|| silent.to_owned());
         let program = &plan.program;
         Err(match session.filter(|session| running.has_accepted_prompt(&self.record.order, session)) {
             None => {
@@ -451,7 +464,8 @@ impl Running {
         // A session that stays may be over with its first turn before it was looked at.
         let is_idle_again = || {
             let ended = |holder: &Holder| holder.report().state.last_end.is_some();
-            session.session.status == Status::Idle && self.holder.as_ref().is_some_and(ended)
+            let may_be = order.terminal || self.holder.as_ref().is_some_and(ended);
+            session.session.status == Status::Idle && may_be
         };
         (is_at_work || is_idle_again()) && is_this && self.has_accepted_prompt(order, session)
     }

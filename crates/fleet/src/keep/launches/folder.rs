@@ -278,12 +278,12 @@ impl LaunchFolder {
         }
     }
 
-    fn read<T: DeserializeOwned>(&self, name: &str) -> io::Result<T> {
+    pub(super) fn read<T: DeserializeOwned>(&self, name: &str) -> io::Result<T> {
         serde_json::from_slice(&own::read(&self.path.join(name), LARGEST)?).map_err(io::Error::from)
     }
 
     /// Only the runner writes here, or a process that found that there is no runner.
-    fn write<T: Serialize>(&self, name: &str, value: &T) -> io::Result<()> {
+    pub(super) fn write<T: Serialize>(&self, name: &str, value: &T) -> io::Result<()> {
         let bytes = serde_json::to_vec_pretty(value)?;
         whole_file::replace(&self.path.join(name), &bytes, name.trim_end_matches(".json"))
     }

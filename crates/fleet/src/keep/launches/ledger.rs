@@ -57,6 +57,11 @@ impl Ledger {
         self.entries.iter().map(|(_, record)| record).find(fits)?.session_id.as_deref()
     }
 
+    /// Whether this launch opened the agent's own screen.
+    pub(crate) fn is_on_screen(&self, launch: &str) -> bool {
+        self.entries.iter().any(|(_, record)| record.id == launch && record.order.terminal)
+    }
+
     /// Returns the folder of the runner that holds this session now.
     pub(crate) fn holder_of(&self, adapter: &str, root: &str, id: &str) -> Option<&LaunchFolder> {
         let indices = self.by_session.get(&(adapter.to_owned(), root.to_owned(), id.to_owned()))?;

@@ -8,6 +8,7 @@ mod folder;
 mod ledger;
 mod prune;
 mod record;
+mod screen;
 
 pub use folder::{LaunchFolder, NewLaunch};
 pub use ledger::Ledger;
@@ -15,6 +16,7 @@ pub use prune::{Expired, PruneReason, Retention, half_made};
 pub use record::{
     Callback, CallbackOrder, Exit, Failed, LaunchOrder, ProcessMark, Record, VERSION, WorktreeOrder,
 };
+pub use screen::ScreenOrder;
 
 /// The name of this directory in agentctl's own.
 pub const FOLDER: &str = "launches";

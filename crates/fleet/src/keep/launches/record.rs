@@ -35,6 +35,7 @@ pub struct Record {
 /// Everything a launch is asked to do, as the user requested it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub struct LaunchOrder {
     pub adapter: String,
     /// The config root that the session will be stored under.
@@ -73,6 +74,9 @@ pub struct LaunchOrder {
     /// How long a held session may be idle before it is ended.
     #[serde(default)]
     pub idle_timeout_ms: Option<u64>,
+    /// The agent shows its own screen, in a terminal that a person can open.
+    #[serde(default)]
+    pub terminal: bool,
     /// Arguments that are passed to the agent's program unchanged.
     #[serde(default)]
     pub args: Vec<String>,

@@ -157,7 +157,7 @@ fn launched(processes: &[Process], heads: &[ProcessHead], source: &Source, ledge
         let (pid, launch) = (process.pid(), *marks.get(&process.pid())?);
         let id = ledger.session_of(launch, source.name())?.to_owned();
         let of_a_tool = is_a_tools_doing(pid, launch) || has_tool_mark(process, &id);
-        (!of_a_tool).then_some(Launched { pid, id })
+        (!of_a_tool).then(|| Launched { pid, id, on_screen: ledger.is_on_screen(launch) })
     });
     started.collect()
 }

@@ -117,6 +117,9 @@ pub(crate) struct ResumeBody {
     /// End a held session that nobody talked to for this long: 30m, 2h.
     #[schemars(with = "Option<Length>")]
     idle_timeout: Option<String>,
+    /// Open the agent's own screen in a detached tmux session, for a person to open.
+    #[serde(default)]
+    terminal: bool,
     /// All variables of the caller, as in a launch.
     environment: Option<BTreeMap<String, String>>,
 }
@@ -216,7 +219,9 @@ pub(crate) async fn resume(
             timeout: duration("timeout", body.timeout.as_deref())?,
             hold: body.hold,
             idle_timeout: duration("idleTimeout", body.idle_timeout.as_deref())?,
+            terminal: body.terminal,
         };
+        options::one_manner(body.hold, body.terminal)?;
         if request.idle_timeout.is_some() && !request.hold {
             return Err(Problem::usage("`idleTimeout` is for a session that is held; add `hold`"));
         }

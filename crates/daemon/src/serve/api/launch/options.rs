@@ -16,6 +16,7 @@ use crate::serve::server::Peer;
 /// What every launch may say.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(super) struct OptionsBody {
     /// A specification to work by, appended to the prompt: an absolute path. On the unix socket alone, as all that is read.
     #[schemars(with = "Option<AbsolutePath>")]
@@ -56,6 +57,9 @@ pub(super) struct OptionsBody {
     /// End a held session that nobody talked to for this long: 30m, 2h.
     #[schemars(with = "Option<Length>")]
     idle_timeout: Option<String>,
+    /// Start the agent's own screen in a detached tmux session, for a person to open.
+    #[serde(default)]
+    terminal: bool,
     /// Arguments for the agent's program, as they are. On the unix socket alone.
     #[serde(default)]
     pub(super) args: Vec<String>,
@@ -127,6 +131,7 @@ impl OptionsBody {
         if self.idle_timeout.is_some() && !self.hold {
             return Err(Problem::usage("`idleTimeout` is for a session that is held; add `hold`"));
         }
+        one_manner(self.hold, self.terminal)?;
         Ok(LaunchOptions {
             group: self.group,
             permission: self.permission_mode,
@@ -142,8 +147,17 @@ impl OptionsBody {
             timeout: duration("timeout", self.timeout.as_deref())?,
             hold: self.hold,
             idle_timeout: duration("idleTimeout", self.idle_timeout.as_deref())?,
+            terminal: self.terminal,
             args: self.args,
             force: self.force,
         })
     }
+}
+
+/// A session is held or shows its own screen.
+pub(super) fn one_manner(hold: bool, terminal: bool) -> Result<(), Problem> {
+    if hold && terminal {
+        return Err(Problem::usage("a session is held or has its own screen: give `hold` or `terminal`"));
+    }
+    Ok(())
 }
