@@ -252,6 +252,8 @@ pub struct KernelView {
 pub struct Launched {
     pub pid: u32,
     pub id: String,
+    /// The session was to be held: a server that was started for it serves it alone.
+    pub held: bool,
 }
 
 impl KernelView {
@@ -263,6 +265,12 @@ impl KernelView {
     /// The session for which agentctl started this process, if it did.
     pub fn launched_for(&self, process: &Process) -> Option<&str> {
         let launched = self.launched.iter().find(|launched| launched.pid == process.pid());
+        launched.map(|launched| launched.id.as_str())
+    }
+
+    /// The session for which agentctl started this server, if it serves that one alone.
+    pub fn private_server_of(&self, process: &Process) -> Option<&str> {
+        let launched = self.launched.iter().find(|launched| launched.pid == process.pid() && launched.held);
         launched.map(|launched| launched.id.as_str())
     }
 

@@ -67,7 +67,7 @@ impl Control for ClaudeCode {
         let protocol = StreamJson::new(session.clone(), intent.fresh_id.clone());
         let mut spawn = with_prompt_on_stdin(PROGRAM, arguments(intent, &two_way), intent, id.clone());
         spawn.env.insert("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS".to_owned(), "1".to_owned());
-        Ok(HoldPlan { spawn, protocol: Box::new(protocol) })
+        Ok(HoldPlan::line(spawn, protocol))
     }
 
     /// Whatever its subtype, the last `result` event describes the error.

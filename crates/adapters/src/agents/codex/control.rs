@@ -1,19 +1,22 @@
 //! How Codex is started, resumed and stopped. Making a plan is pure.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use agentctl_model::{
     CleanSignal, Conversation, Error, FirstWords, IdSource, Intent, KernelView, Permission, Process, Session,
-    SpawnPlan, StopWay,
+    SpawnPlan, Stdin, StopWay,
 };
 use serde_json::Value;
 
 use super::Codex;
 use super::processes::{Role, role};
+use super::server::held::PrivateAppServer;
 use super::server::socket_of;
 use super::server::steer::Steered;
 use super::storage::{RolloutFile, is_uuid, locks};
 use crate::control::{Control, Reached, owners, with_prompt_on_stdin};
+use crate::hold::HoldPlan;
 use crate::{Adapter, Root};
 
 const PROGRAM: &str = "codex";
@@ -71,6 +74,25 @@ impl Control for Codex {
         }
         args.push("-".to_owned());
         Ok(with_prompt_on_stdin(PROGRAM, args, intent, id))
+    }
+
+    /// Its own server asks what `codex exec` never asks.
+    fn hold(&self, intent: &Intent) -> Result<HoldPlan, Error> {
+        self.takes(&intent.words)?;
+        let id = match &intent.conversation {
+            Conversation::New | Conversation::ForkOf { .. } => IdSource::FirstWords,
+            Conversation::Stored { id, .. } => IdSource::Known(id.clone()),
+        };
+        let args = std::iter::once("app-server".to_owned()).chain(intent.more.iter().cloned()).collect();
+        let spawn = SpawnPlan {
+            program: PROGRAM.to_owned(),
+            args,
+            env: BTreeMap::new(),
+            cwd: intent.cwd.clone(),
+            stdin: Stdin::Nothing,
+            id,
+        };
+        Ok(HoldPlan::server(spawn, PrivateAppServer::of(intent)))
     }
 
     /// The first event names the thread.

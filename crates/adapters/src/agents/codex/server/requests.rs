@@ -1,0 +1,195 @@
+//! What a thread of an app-server waits for.
+//!
+//! The server numbers its requests anew in each process, so a request is named by its number and by the item that it is
+//! about. It sends its unanswered requests to every client that joins the thread.
+
+use std::io;
+
+use agentctl_model::text::visible;
+use agentctl_model::{OptionKind, OptionScope, Pending, PendingKind, PendingOption};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::Server;
+use crate::control::offer::{Question, option, questions};
+use crate::transcript::call;
+
+pub(super) const COMMAND: &str = "item/commandExecution/requestApproval";
+pub(super) const CHANGE: &str = "item/fileChange/requestApproval";
+pub(super) const PERMISSIONS: &str = "item/permissions/requestApproval";
+pub(super) const QUESTION: &str = "item/tool/requestUserInput";
+pub(super) const ELICITATION: &str = "mcpServer/elicitation/request";
+
+/// One request that waits.
+#[derive(Debug)]
+pub(super) struct Asked {
+    /// The server's own message.
+    pub(super) message: Value,
+    /// The files that are to be changed, with their differences. The request itself does not name them.
+    changes: Option<String>,
+}
+
+/// Joins a thread that waits, and returns its requests in the order in which they were asked.
+pub(super) fn join(server: &mut Server, thread: &str) -> io::Result<Result<Vec<Asked>, String>> {
+    let joined = match server.ask("thread/resume", &json!({"threadId": thread, "excludeTurns": true}))? {
+        Ok(joined) => joined,
+        Err(words) => return Ok(Err(words)),
+    };
+    let flags = joined["thread"]["status"]["activeFlags"].as_array();
+    if flags.is_some_and(Vec::is_empty) {
+        return Ok(Ok(Vec::new()));
+    }
+    let mut waiting = Vec::new();
+    while waiting.is_empty() {
+        let message = server.receive()?;
+        waiting.extend(is_request(&message, thread).then_some(message));
+    }
+    // All are sent at once, and the answer to a further question comes after them.
+    let _ = server.call("thread/read", &json!({"threadId": thread, "includeTurns": false}))?;
+    for message in std::mem::take(&mut server.unread) {
+        if message["method"] == "serverRequest/resolved" {
+            waiting.retain(|asked| asked["id"] != message["params"]["requestId"]);
+        } else if is_request(&message, thread) && !waiting.iter().any(|asked| asked["id"] == message["id"]) {
+            waiting.push(message);
+        }
+    }
+    let mut asked = Vec::new();
+    for message in waiting {
+        let changes = if message["method"] == CHANGE { changes(server, &message["params"])? } else { None };
+        asked.push(Asked { message, changes });
+    }
+    Ok(Ok(asked))
+}
+
+fn is_request(message: &Value, thread: &str) -> bool {
+    message["method"].is_string() && !message["id"].is_null() && message["params"]["threadId"] == thread
+}
+
+/// The changes that a request is about, as the turn has them.
+fn changes(server: &mut Server, asked: &Value) -> io::Result<Option<String>> {
+    let turns = json!({"threadId": asked["threadId"], "limit": 1, "itemsView": "full"});
+    let turns = server.ask("thread/turns/list", &turns)?.unwrap_or_default();
+    let items = turns["data"][0]["items"].as_array();
+    let item = items.into_iter().flatten().find(|item| item["id"] == asked["itemId"]);
+    Ok(item.and_then(|item| changes_in_words(&item["changes"])))
+}
+
+fn changes_in_words(changes: &Value) -> Option<String> {
+    let changes = changes.as_array()?.iter().filter_map(|change| {
+        let path = change["path"].as_str()?;
+        let kind = change["kind"]["type"].as_str().or_else(|| change["kind"].as_str()).unwrap_or("change");
+        let words = call::words(kind, path);
+        Some(match change["diff"].as_str().filter(|diff| !diff.is_empty()) {
+            Some(diff) => format!("{words}\n{}", visible(diff.trim_end())),
+            None => words,
+        })
+    });
+    let words: Vec<String> = changes.collect();
+    (!words.is_empty()).then(|| words.join("\n"))
+}
+
+impl Asked {
+    #[cfg(test)]
+    pub(super) fn of(message: Value) -> Self {
+        Self { message, changes: None }
+    }
+
+    pub(super) fn method(&self) -> &str {
+        self.message["method"].as_str().unwrap_or_default()
+    }
+
+    pub(super) fn params(&self) -> &Value {
+        &self.message["params"]
+    }
+
+    /// Names no other request of this thread.
+    pub(super) fn id(&self) -> String {
+        let params = self.params();
+        let about = ["approvalId", "itemId", "turnId"].iter().find_map(|key| params[key].as_str());
+        format!("{}:{}", about.unwrap_or_default(), self.message["id"])
+    }
+
+    pub(super) fn pending(&self) -> Pending {
+        let params = self.params();
+        let (kind, summary, options) = match self.method() {
+            COMMAND => (PendingKind::Approval, self.command(), self.decisions()),
+            CHANGE => {
+                let changes = self.changes.clone().unwrap_or_else(|| "changes files".to_owned());
+                (PendingKind::Approval, self.with_reason(changes), self.decisions())
+            }
+            PERMISSIONS => {
+                let wanted = call::words("permissions", &params["permissions"].to_string());
+                (PendingKind::Approval, self.with_reason(wanted), self.decisions())
+            }
+            QUESTION => {
+                let asked = params["questions"].as_array().into_iter().flatten();
+                let asked: Vec<Question<'_>> = asked.map(question).collect();
+                let (summary, options) = questions(&asked, None);
+                (PendingKind::Question, summary, options)
+            }
+            method => {
+                let what = params["message"].as_str().unwrap_or(method);
+                (PendingKind::Question, visible(what), Vec::new())
+            }
+        };
+        let since = params["startedAtMs"].as_i64().and_then(|ms| Timestamp::from_millisecond(ms).ok());
+        let answerable = [COMMAND, CHANGE, PERMISSIONS, QUESTION].contains(&self.method());
+        Pending { kind, summary: Some(summary), since, answerable, id: Some(self.id()), options }
+    }
+
+    fn command(&self) -> String {
+        let params = self.params();
+        let mut words = call::words("command", params["command"].as_str().unwrap_or_default());
+        for (key, name) in [("cwd", "in"), ("networkApprovalContext", "network"), ("additionalPermissions", "permissions")]
+        {
+            let told = match &params[key] {
+                Value::Null => continue,
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            words = format!("{words}\n{}", call::words(name, &told));
+        }
+        self.with_reason(words)
+    }
+
+    fn with_reason(&self, words: String) -> String {
+        match self.params()["reason"].as_str() {
+            Some(reason) => format!("{words}\n{}", call::words("reason", reason)),
+            None => words,
+        }
+    }
+
+    /// What can be decided. The server takes more than it lists.
+    fn decisions(&self) -> Vec<PendingOption> {
+        let mut options = vec![
+            option("accept", "Allow once", OptionKind::AllowOnce, OptionScope::Once),
+            option("acceptForSession", "Allow for this session", OptionKind::AllowAlways, OptionScope::Session),
+        ];
+        let listed = self.params()["availableDecisions"].as_array().into_iter().flatten();
+        for (name, decision) in listed.filter_map(Value::as_object).flatten() {
+            // Both are written into the agent's own rules.
+            let kind = match name.as_str() {
+                "acceptWithExecpolicyAmendment" => OptionKind::AllowAlways,
+                "applyNetworkPolicyAmendment" if decision.to_string().contains("\"deny\"") => {
+                    OptionKind::DenyAlways
+                }
+                "applyNetworkPolicyAmendment" => OptionKind::AllowAlways,
+                _ => OptionKind::Other,
+            };
+            let label = format!("Keep as a rule: {}", visible(&decision.to_string()));
+            options.push(option(name, &label, kind, OptionScope::User));
+        }
+        options.push(option("decline", "Deny", OptionKind::Deny, OptionScope::Once));
+        options
+    }
+}
+
+fn question(asked: &Value) -> Question<'_> {
+    let choices = asked["options"].as_array().into_iter().flatten();
+    Question {
+        words: asked["question"].as_str().unwrap_or_default(),
+        choices: choices
+            .filter_map(|one| Some((one["label"].as_str()?, one["description"].as_str().unwrap_or_default())))
+            .collect(),
+    }
+}
