@@ -76,7 +76,7 @@ impl Agent {
 
     fn runner(&self) -> u32 {
         let processes = self.scene.processes();
-        let runner = processes.iter().find(|(_, line)| line.contains("agentctl") && line.contains("runner"));
+        let runner = processes.iter().find(|(_, line)| line.contains("agentctl __run "));
         runner.unwrap_or_else(|| panic!("{processes:#?}")).0
     }
 
