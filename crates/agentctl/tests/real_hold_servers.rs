@@ -5,6 +5,8 @@
 mod steer;
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 
 use agentctl_testkit::{Codex, OpenCode, Signal, until, until_seen};
 use serde_json::{Value, json};
@@ -35,7 +37,8 @@ fn codex() -> Option<Agent> {
         Ok(())
     })?;
     let asks = |command: &str| {
-        let tool = json!({"cmd": command, "sandbox_permissions": "require_escalated", "justification": "may I?"});
+        let tool =
+            json!({"cmd": command, "sandbox_permissions": "require_escalated", "justification": "may I?"});
         format!("[[tool:exec_command|{tool}]]")
     };
     Some(Agent { scene, asks, question: "request_user_input", mid_turn: "now", reason: "as-message" })
@@ -106,7 +109,11 @@ impl Agent {
         assert_eq!(other.code, Some(7), "{other:#?}");
         assert!(!scene.cwd.join("allowed").exists());
         let done = scene.agentctl(&["approve", id, "--request", request, "--json"]).ok().json();
-        assert_eq!((&done["request"], &done["decision"]), (&request.into(), &"allow-once".into()), "{done:#}");
+        assert_eq!(
+            (&done["request"], &done["decision"]),
+            (&request.into(), &"allow-once".into()),
+            "{done:#}"
+        );
         self.idle_after(id, "allowed");
         assert!(scene.cwd.join("allowed").exists());
 
@@ -194,7 +201,8 @@ impl Agent {
             assert_eq!(scene.status(id)["status"], "stopped");
         };
         stop();
-        let resumed = scene.agentctl(&["resume", id, "[[text:resumed]] go on", "--hold", "--json"]).ok().json();
+        let resumed =
+            scene.agentctl(&["resume", id, "[[text:resumed]] go on", "--hold", "--json"]).ok().json();
         assert_eq!(resumed["id"], id, "{resumed:#}");
         self.idle_after(id, "resumed");
         assert_eq!(self.send(id, "[[hang]] once more"), "now");
@@ -218,8 +226,70 @@ fn codex_is_held_in_its_own_server() {
     agent.does_the_rounds();
 }
 
+/// Its request does not name the files: they are looked up in the turn.
+#[test]
+fn a_change_of_files_is_shown_whole() {
+    let Some(agent) = codex() else { return };
+    let id = agent.launch("[[text:first]] begin");
+    agent.idle_after(&id, "first");
+    let patch = "apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: new.txt\n+hello\n*** End Patch\nEOF";
+    let asked =
+        agent.waits(&id, &format!("[[tool:exec_command|{}]] [[text:patched]]", json!({"cmd": patch})));
+    let summary = asked["summary"].as_str().unwrap();
+    assert!(summary.contains("new.txt") && summary.contains("hello"), "{asked:#}");
+    let _ = agent.scene.agentctl(&["approve", &id]).ok();
+    agent.idle_after(&id, "patched");
+    assert_eq!(fs::read_to_string(agent.scene.cwd.join("new.txt")).unwrap(), "hello\n");
+    let _ = agent.scene.agentctl(&["stop", &id]).ok();
+    agent.scene.wait_for_silence();
+}
+
+/// A held session to which nobody talks ends, and so does its server.
+#[test]
+fn a_server_ends_when_nobody_talks_to_its_session() {
+    let Some(agent) = codex() else { return };
+    let scene = &agent.scene;
+    let prompt = "[[text:first]] begin";
+    let arguments = ["launch", "codex", "-p", prompt, "--hold", "--idle-timeout", "1s", "--json"];
+    let launched = scene.agentctl(&arguments).ok().json();
+    scene.wait_for_silence();
+    let ended = scene.status(launched["id"].as_str().unwrap());
+    assert_eq!((&ended["status"], &ended["lastMessage"]), (&"stopped".into(), &"first".into()), "{ended:#}");
+    assert_eq!(ended["launch"]["endedBy"]["limit"], "--idle-timeout 1s", "{ended:#}");
+}
+
 #[test]
 fn opencode_is_held_in_its_own_server() {
     let Some(agent) = opencode() else { return };
     agent.does_the_rounds();
+}
+
+/// Only who may read the environment of the server knows its password.
+#[test]
+fn the_server_of_opencode_lets_nobody_else_in() {
+    let Some(agent) = opencode() else { return };
+    let scene = &agent.scene;
+    let refused = scene.agentctl(&["launch", "opencode", "-p", "no", "--hold", "--model", "fake/nobody"]);
+    assert_eq!(refused.code, Some(7), "{refused:#?}");
+    assert!(refused.stderr.contains("fake/nobody"), "{refused:#?}");
+    scene.assert_nothing_left();
+
+    let id = agent.launch("[[text:first]] begin");
+    agent.idle_after(&id, "first");
+    let server = scene.status(&id)["pid"].as_u64().unwrap();
+    let environ = fs::read_to_string(format!("/proc/{server}/environ")).unwrap();
+    let password =
+        environ.split('\0').find_map(|pair| pair.strip_prefix("OPENCODE_SERVER_PASSWORD=")).unwrap();
+    assert_eq!(password.len(), 64, "a long one");
+    assert!(scene.processes().iter().all(|(_, line)| !line.contains(password)));
+    assert!(!steer::is_stored_below(&scene.home.path(), password), "it is on the disk");
+    let printed = scene.launches().iter().find_map(|folder| fs::read_to_string(folder.join("stdout")).ok());
+    let address = printed.unwrap().split_once("http://").unwrap().1.trim().to_owned();
+    let mut stranger = TcpStream::connect(address).unwrap();
+    stranger.write_all(b"GET /session HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = [0; 12];
+    stranger.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 401");
+    let _ = scene.agentctl(&["stop", &id]).ok();
+    scene.wait_for_silence();
 }

@@ -1,8 +1,8 @@
 //! The acting half of an adapter: plans for one executor, and messages to live servers. Making a plan is pure.
 
 pub(crate) mod known_id;
-pub mod opening;
 pub(crate) mod offer;
+pub mod opening;
 pub(crate) mod permission;
 pub(crate) mod refusal;
 #[cfg(test)]

@@ -16,7 +16,10 @@ pub(crate) struct Question<'q> {
 }
 
 /// All questions of one request, whole, and what can be chosen.
-pub(crate) fn questions(asked: &[Question<'_>], denial: Option<PendingOption>) -> (String, Vec<PendingOption>) {
+pub(crate) fn questions(
+    asked: &[Question<'_>],
+    denial: Option<PendingOption>,
+) -> (String, Vec<PendingOption>) {
     let mut lines = Vec::new();
     for question in asked {
         lines.push(visible(question.words));

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
-use agentctl_adapters::hold::{HeldState, PrivateServer, Said};
+use agentctl_adapters::hold::{HeldState, PrivateServer, Said, TurnEnd};
 use agentctl_model::ProcessRef;
 use agentctl_process::wait_gone;
 
@@ -118,6 +118,10 @@ impl Keeper {
                     report.since = Some(now());
                 });
             }
+            // The prompt was taken, and no turn came of it.
+            Said::TurnEnded(TurnEnd::Failed { words }) if self.is_unheard() => {
+                self.publish(|report| report.first_refused = Some(words));
+            }
             Said::TurnEnded(end) => {
                 self.turn_since = None;
                 self.idle_since.get_or_insert_with(Instant::now);
@@ -129,6 +133,11 @@ impl Keeper {
             }
             _ => {}
         }
+    }
+
+    /// No turn has begun yet.
+    fn is_unheard(&self) -> bool {
+        self.turn_since.is_none() && self.idle_since.is_none() && self.published.report().since.is_none()
     }
 
     fn mind_the_limits(&mut self) {

@@ -96,7 +96,10 @@ impl Control for OpenCode {
         let args = args.chain(intent.more.iter().cloned()).collect();
         let (program, cwd) = (PROGRAM.to_owned(), intent.cwd.clone());
         let spawn = SpawnPlan { program, args, env, cwd, stdin: Stdin::Nothing, id };
-        Ok(HoldPlan::server(spawn, PrivateOpenCode::of(intent, model.and_then(|model| model.split_once('/')))))
+        Ok(HoldPlan::server(
+            spawn,
+            PrivateOpenCode::of(intent, model.and_then(|model| model.split_once('/'))),
+        ))
     }
 
     /// The log names the session when it is created, the events only with the model's first output. Sub-agents come

@@ -150,11 +150,7 @@ impl<'a> Runner<'a> {
     }
 
     /// Starts the agent; a session that is held over a line gets it as standard input and output.
-    fn start(
-        &mut self,
-        plan: &SpawnPlan,
-        way: Option<HoldWay>,
-    ) -> Result<(Started, Option<Holder>), Error> {
+    fn start(&mut self, plan: &SpawnPlan, way: Option<HoldWay>) -> Result<(Started, Option<Holder>), Error> {
         let program = self.caller.find_program(plan.program.as_ref()).ok_or_else(|| {
             Error::agent_failed(format!(
                 "{} is not installed: no program `{}` on the PATH",

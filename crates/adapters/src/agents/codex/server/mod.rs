@@ -51,7 +51,11 @@ struct Envelope {
 impl Server {
     /// Connects with one timeout for everything, from the handshake to the last answer.
     pub(crate) fn connect(socket: &Path, timeout: Duration) -> io::Result<Self> {
-        let mut server = Self { socket: WebSocket::connect(socket, LARGEST_ANSWER, timeout)?, asked: 0, unread: VecDeque::new() };
+        let mut server = Self {
+            socket: WebSocket::connect(socket, LARGEST_ANSWER, timeout)?,
+            asked: 0,
+            unread: VecDeque::new(),
+        };
         let client = json!({"name": "agentctl", "title": null, "version": env!("CARGO_PKG_VERSION")});
         let greeting = json!({"clientInfo": client, "capabilities": {"experimentalApi": true}});
         server.call("initialize", &greeting)?;

@@ -4,6 +4,7 @@
 //! about. It sends its unanswered requests to every client that joins the thread.
 
 use std::io;
+use std::path::PathBuf;
 
 use agentctl_model::text::visible;
 use agentctl_model::{OptionKind, OptionScope, Pending, PendingKind, PendingOption};
@@ -11,6 +12,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::Server;
+use crate::agents::codex::rollout::calls::call_in_words;
+use crate::agents::codex::storage::RolloutFile;
 use crate::control::offer::{Question, option, questions};
 use crate::transcript::call;
 
@@ -25,7 +28,7 @@ pub(super) const ELICITATION: &str = "mcpServer/elicitation/request";
 pub(super) struct Asked {
     /// The server's own message.
     pub(super) message: Value,
-    /// The files that are to be changed, with their differences. The request itself does not name them.
+    /// The call that is to change files. The request itself does not name them.
     changes: Option<String>,
 }
 
@@ -53,39 +56,24 @@ pub(super) fn join(server: &mut Server, thread: &str) -> io::Result<Result<Vec<A
             waiting.push(message);
         }
     }
-    let mut asked = Vec::new();
-    for message in waiting {
-        let changes = if message["method"] == CHANGE { changes(server, &message["params"])? } else { None };
-        asked.push(Asked { message, changes });
-    }
-    Ok(Ok(asked))
+    let asked = waiting.into_iter().map(|message| {
+        let is_change = message["method"] == CHANGE;
+        let changes = is_change.then(|| changes(&joined["thread"], &message["params"])).flatten();
+        Asked { message, changes }
+    });
+    Ok(Ok(asked.collect()))
 }
 
 fn is_request(message: &Value, thread: &str) -> bool {
     message["method"].is_string() && !message["id"].is_null() && message["params"]["threadId"] == thread
 }
 
-/// The changes that a request is about, as the turn has them.
-fn changes(server: &mut Server, asked: &Value) -> io::Result<Option<String>> {
-    let turns = json!({"threadId": asked["threadId"], "limit": 1, "itemsView": "full"});
-    let turns = server.ask("thread/turns/list", &turns)?.unwrap_or_default();
-    let items = turns["data"][0]["items"].as_array();
-    let item = items.into_iter().flatten().find(|item| item["id"] == asked["itemId"]);
-    Ok(item.and_then(|item| changes_in_words(&item["changes"])))
-}
-
-fn changes_in_words(changes: &Value) -> Option<String> {
-    let changes = changes.as_array()?.iter().filter_map(|change| {
-        let path = change["path"].as_str()?;
-        let kind = change["kind"]["type"].as_str().or_else(|| change["kind"].as_str()).unwrap_or("change");
-        let words = call::words(kind, path);
-        Some(match change["diff"].as_str().filter(|diff| !diff.is_empty()) {
-            Some(diff) => format!("{words}\n{}", visible(diff.trim_end())),
-            None => words,
-        })
-    });
-    let words: Vec<String> = changes.collect();
-    (!words.is_empty()).then(|| words.join("\n"))
+/// The call with which the model wants to change files, whole. The server does not tell it to clients that join later,
+/// but the rollout that it writes has it.
+fn changes(thread: &Value, asked: &Value) -> Option<String> {
+    let (rollout, id) = (thread["path"].as_str()?, asked["itemId"].as_str()?);
+    let rollout = RolloutFile::at(PathBuf::from(rollout)).filter(|rollout| thread["id"] == rollout.id)?;
+    call_in_words(&rollout.path, id).ok()?
 }
 
 impl Asked {
@@ -140,7 +128,8 @@ impl Asked {
     fn command(&self) -> String {
         let params = self.params();
         let mut words = call::words("command", params["command"].as_str().unwrap_or_default());
-        for (key, name) in [("cwd", "in"), ("networkApprovalContext", "network"), ("additionalPermissions", "permissions")]
+        for (key, name) in
+            [("cwd", "in"), ("networkApprovalContext", "network"), ("additionalPermissions", "permissions")]
         {
             let told = match &params[key] {
                 Value::Null => continue,
@@ -163,7 +152,12 @@ impl Asked {
     fn decisions(&self) -> Vec<PendingOption> {
         let mut options = vec![
             option("accept", "Allow once", OptionKind::AllowOnce, OptionScope::Once),
-            option("acceptForSession", "Allow for this session", OptionKind::AllowAlways, OptionScope::Session),
+            option(
+                "acceptForSession",
+                "Allow for this session",
+                OptionKind::AllowAlways,
+                OptionScope::Session,
+            ),
         ];
         let listed = self.params()["availableDecisions"].as_array().into_iter().flatten();
         for (name, decision) in listed.filter_map(Value::as_object).flatten() {

@@ -192,10 +192,8 @@ fn reply(asked: &Asked, answer: &Answer) -> Result<Value, Error> {
                 asked.iter().zip(answers).map(|(id, text)| ((*id).to_owned(), json!({"answers": [text]})));
             Ok(json!({"answers": pairs.collect::<serde_json::Map<_, _>>()}))
         }
-        (QUESTION, _) => {
-            Err(Error::refused("it asks a question, which yes or no does not answer")
-                .hint(format!("`agentctl answer {id} TEXT` answers it")))
-        }
+        (QUESTION, _) => Err(Error::refused("it asks a question, which yes or no does not answer")
+            .hint(format!("`agentctl answer {id} TEXT` answers it"))),
         (method, Decision::Text(_)) if method.ends_with("requestApproval") => {
             Err(Error::refused("it waits for an approval")
                 .hint(format!("`agentctl approve {id}` or `agentctl deny {id}`")))

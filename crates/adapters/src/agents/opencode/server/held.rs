@@ -31,6 +31,7 @@ pub(crate) struct PrivateOpenCode {
     door: Option<Door>,
     events: Option<Events<Bounded<TcpStream>>>,
     session: Option<String>,
+    turn_open: bool,
     /// How the open turn is about to end, if not in the ordinary way.
     end: Option<TurnEnd>,
 }
@@ -47,6 +48,7 @@ impl PrivateOpenCode {
             door: None,
             events: None,
             session: None,
+            turn_open: false,
             end: None,
         }
     }
@@ -72,16 +74,27 @@ impl PrivateOpenCode {
             return None;
         }
         match payload["type"].as_str()? {
-            "session.status" if about["status"]["type"] != "idle" => Some(Said::TurnOpened),
-            "session.idle" => Some(Said::TurnEnded(self.end.take().unwrap_or(TurnEnd::Ended))),
+            "session.status" if about["status"]["type"] != "idle" => {
+                self.turn_open = true;
+                Some(Said::TurnOpened)
+            }
+            "session.idle" => {
+                self.turn_open = false;
+                Some(Said::TurnEnded(self.end.take().unwrap_or(TurnEnd::Ended)))
+            }
             "session.error" => {
                 let error = &about["error"];
-                self.end = Some(if error["name"] == "MessageAbortedError" {
+                let end = if error["name"] == "MessageAbortedError" {
                     TurnEnd::Interrupted
                 } else {
                     let words = error["data"]["message"].as_str().or(error["name"].as_str());
                     TurnEnd::Failed { words: words.unwrap_or("the turn failed").to_owned() }
-                });
+                };
+                // A prompt that cannot become a turn fails without one.
+                if !self.turn_open {
+                    return Some(Said::TurnEnded(end));
+                }
+                self.end = Some(end);
                 None
             }
             _ => None,

@@ -79,13 +79,7 @@ pub(crate) fn post(door: &Door, path: &str, body: &str) -> io::Result<Reply> {
     call(door, "POST", path, Some(body), ACTION_TIMEOUT)
 }
 
-fn call(
-    door: &Door,
-    method: &str,
-    target: &str,
-    body: Option<&str>,
-    timeout: Duration,
-) -> io::Result<Reply> {
+fn call(door: &Door, method: &str, target: &str, body: Option<&str>, timeout: Duration) -> io::Result<Reply> {
     let host = door.to_string();
     let mut response = ask(door, &Request { method, body, ..Request::get(&host, target) }, timeout)?;
     Ok(Reply { status: response.head.status, body: response.whole(LONGEST)? })
