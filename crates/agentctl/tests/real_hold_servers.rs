@@ -266,12 +266,12 @@ fn opencode_is_held_in_its_own_server() {
 
 /// Only who may read the environment of the server knows its password.
 #[test]
-fn the_server_of_opencode_lets_nobody_else_in() {
+fn the_server_of_opencode_refuses_unknown_models_and_strangers() {
     let Some(agent) = opencode() else { return };
     let scene = &agent.scene;
     let refused = scene.agentctl(&["launch", "opencode", "-p", "no", "--hold", "--model", "fake/nobody"]);
     assert_eq!(refused.code, Some(7), "{refused:#?}");
-    assert!(refused.stderr.contains("fake/nobody"), "{refused:#?}");
+    assert!(refused.stderr.contains("model not found: fake/nobody"), "{refused:#?}");
     scene.assert_nothing_left();
 
     let id = agent.launch("[[text:first]] begin");

@@ -187,3 +187,48 @@ fn question(asked: &Value) -> Question<'_> {
             .collect(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(method: &str, number: u64, params: Value) -> Asked {
+        Asked::of(json!({"method": method, "id": number, "params": params}))
+    }
+
+    #[test]
+    fn a_request_is_named_by_its_item_and_its_number() {
+        let id = |number, params| asked(COMMAND, number, params).id();
+        assert_eq!(id(0, json!({"turnId": "t", "itemId": "call_1"})), "call_1:0");
+        assert_eq!(id(1, json!({"turnId": "t", "itemId": "call_1"})), "call_1:1", "asked again");
+        assert_eq!(id(0, json!({"turnId": "t", "itemId": "call_1", "approvalId": "a"})), "a:0");
+        assert_eq!(id(0, json!({"turnId": "t"})), "t:0");
+    }
+
+    #[test]
+    fn what_is_kept_as_a_rule_reaches_the_user() {
+        let params = json!({"itemId": "c", "command": "make", "cwd": "/w", "reason": "to build", "startedAtMs": 1000,
+            "availableDecisions": ["accept",
+                {"acceptWithExecpolicyAmendment": {"execpolicy_amendment": ["make"]}}, "cancel"]});
+        let pending = asked(COMMAND, 0, params).pending();
+        assert_eq!(pending.summary.as_deref(), Some("command: make\nin: /w\nreason: to build"));
+        assert_eq!(pending.since, Timestamp::from_second(1).ok());
+        assert!(pending.answerable);
+        let offered: Vec<_> = pending.options.iter().map(|one| (one.kind, one.scope)).collect();
+        assert_eq!(
+            offered,
+            [
+                (OptionKind::AllowOnce, OptionScope::Once),
+                (OptionKind::AllowAlways, OptionScope::Session),
+                (OptionKind::AllowAlways, OptionScope::User),
+                (OptionKind::Deny, OptionScope::Once),
+            ]
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_answered_from_here_is_shown_and_says_so() {
+        let pending = asked(ELICITATION, 0, json!({"serverName": "s", "message": "Who are you?"})).pending();
+        assert_eq!((pending.summary.as_deref(), pending.answerable), (Some("Who are you?"), false));
+    }
+}

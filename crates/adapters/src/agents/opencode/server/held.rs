@@ -11,7 +11,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 use serde_json::{Value, json};
 
 use super::feed::subscribe;
-use super::http::{DEFAULT_USER, Door, PASSWORD, Reply, USER, post};
+use super::http::{ACTION_TIMEOUT, DEFAULT_USER, Door, PASSWORD, Reply, USER, get, post};
 use super::steer::Steered;
 use crate::control::LiveSession;
 use crate::hold::{PrivateServer, Said, TurnEnd};
@@ -25,7 +25,8 @@ const LISTENING: &str = "listening on http://";
 pub(crate) struct PrivateOpenCode {
     directory: String,
     conversation: Conversation,
-    model: Option<Value>,
+    /// A provider and the name of its model.
+    model: Option<(String, String)>,
     agent: Option<&'static str>,
     password: String,
     door: Option<Door>,
@@ -37,12 +38,11 @@ pub(crate) struct PrivateOpenCode {
 }
 
 impl PrivateOpenCode {
-    /// `model` is a provider and the name of its model.
     pub(crate) fn of(intent: &Intent, model: Option<(&str, &str)>) -> Self {
         Self {
             directory: intent.cwd.to_string_lossy().into_owned(),
             conversation: intent.conversation.clone(),
-            model: model.map(|(provider, name)| json!({"providerID": provider, "modelID": name})),
+            model: model.map(|(provider, name)| (provider.to_owned(), name.to_owned())),
             agent: (intent.permission == Some(Permission::Plan)).then_some("plan"),
             password: String::new(),
             door: None,
@@ -64,6 +64,20 @@ impl PrivateOpenCode {
             }
             Err(error) => Err(Error::no_answer(format!("opencode did not answer: {error}"))),
         }
+    }
+
+    /// Refuses a model that the server does not have. It would take the prompt and leave no record of its error.
+    fn check_model(&self, provider: &str, name: &str) -> Result<(), Error> {
+        let target = format!("/config/providers?directory={}", escaped(&self.directory));
+        let listed = self.door.as_ref().and_then(|door| get(door, &target, ACTION_TIMEOUT));
+        let listed: Value = listed.and_then(|body| serde_json::from_slice(&body).ok()).unwrap_or_default();
+        let Some(providers) = listed["providers"].as_array() else { return Ok(()) };
+        let has_it = |one: &Value| one["id"] == provider && one["models"].get(name).is_some();
+        if providers.iter().any(has_it) {
+            return Ok(());
+        }
+        Err(Error::refused(format!("model not found: {provider}/{name}"))
+            .hint("`opencode models` lists them"))
     }
 
     /// What an event says of the turns of this session.
@@ -154,8 +168,9 @@ impl PrivateServer for PrivateOpenCode {
 
     fn say(&mut self, words: &str) -> Result<(), Error> {
         let mut prompt = json!({"parts": [{"type": "text", "text": words}]});
-        if let Some(model) = &self.model {
-            prompt["model"] = model.clone();
+        if let Some((provider, name)) = &self.model {
+            self.check_model(provider, name)?;
+            prompt["model"] = json!({"providerID": provider, "modelID": name});
         }
         if let Some(agent) = self.agent {
             prompt["agent"] = agent.into();
@@ -190,5 +205,17 @@ impl PrivateServer for PrivateOpenCode {
         let (Some(door), Some(session)) = (&self.door, &self.session) else { return Ok(()) };
         let doors = std::slice::from_ref(door);
         Steered::reach(doors, &self.directory, session)?.interrupt().map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_is_read_from_a_whole_line() {
+        let printed = "Warning: x\nopencode server listening on http://127.0.0.1:4096\n";
+        assert_eq!(address_in(printed), Some(SocketAddr::from(([127, 0, 0, 1], 4096))));
+        assert_eq!(address_in("opencode server listening on http://127.0.0.1:40"), None, "it may go on");
     }
 }

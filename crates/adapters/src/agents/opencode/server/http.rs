@@ -136,6 +136,20 @@ mod tests {
     }
 
     #[test]
+    fn the_password_of_the_servers_own_environment_is_sent() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let door = Door::with_password(listener.local_addr().unwrap(), "opencode", "secret");
+        let client = std::thread::spawn(move || get(&door, "/", SURVEY_TIMEOUT));
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut heard = [0; 1024];
+        let count = stream.read(&mut heard).unwrap();
+        let heard = String::from_utf8_lossy(&heard[..count]).into_owned();
+        assert!(heard.contains("\r\nAuthorization: Basic b3BlbmNvZGU6c2VjcmV0\r\n"), "{heard}");
+        drop(stream);
+        assert_eq!(client.join().unwrap(), None);
+    }
+
+    #[test]
     fn what_was_refused_is_told_and_no_content_is_an_answer() {
         let posted = |answer: &'static [u8]| {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();

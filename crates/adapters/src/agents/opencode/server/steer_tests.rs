@@ -118,3 +118,39 @@ fn somebody_elses_server_is_not_spoken_to() {
     assert!(Steered::reach(&[address.into()], "/w", "ses_1").is_err());
     assert!(posted(&asked).is_empty());
 }
+
+#[test]
+fn an_answer_goes_to_the_request_that_it_names() {
+    let pages = &[
+        ("/session/status", r#"{"ses_1":{"type":"busy"}}"#),
+        (
+            "/permission",
+            r#"[{"id":"per_0","sessionID":"ses_1","tool":{"messageID":"msg_0","callID":"c0"}},
+                {"id":"per_1","sessionID":"ses_1"},{"id":"per_2","sessionID":"ses_1"}]"#,
+        ),
+        // The turn of this call was aborted.
+        (
+            "/session/ses_1/message/msg_0",
+            r#"{"parts":[{"callID":"c0","tool":"bash","state":{"status":"error"}}]}"#,
+        ),
+        ("/question", "[]"),
+        ("/session/ses_1", "{}"),
+        ("/permission/per_2/reply", "true"),
+    ];
+    let (address, asked) = serve(pages);
+    let answer = |request: &str, decision| Answer { request: Some(request.to_owned()), decision };
+    let reach =
+        || Steered::reach(&[Door::with_password(address, "opencode", "secret")], "/w", "ses_1").unwrap();
+    let reason = Decision::Deny { reason: Some("not now".to_owned()) };
+    assert_eq!(reach().answer(&answer("per_2", reason)).unwrap(), None, "the reason goes with it");
+    let told = posted(&asked);
+    assert_eq!(told, [r#"POST /permission/per_2/reply {"reply":"reject","message":"not now"}"#]);
+    for gone in ["per_0", "per_9"] {
+        let refusal = no(reach().answer(&answer(gone, Decision::AllowOnce)));
+        assert!(refusal.message.contains("any more"), "{refusal}");
+    }
+    let always = answer("per_2", Decision::AllowAlways);
+    assert!(no(reach().answer(&always)).message.contains("every session"));
+    reach().private(true).answer(&always).unwrap();
+    assert_eq!(posted(&asked), [r#"POST /permission/per_2/reply {"reply":"always"}"#]);
+}
