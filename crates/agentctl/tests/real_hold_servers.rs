@@ -226,6 +226,24 @@ fn codex_is_held_in_its_own_server() {
     agent.does_the_rounds();
 }
 
+/// A command of the agent does not decide about the agent.
+#[test]
+fn a_session_does_not_steer_itself() {
+    let Some(agent) = codex() else { return };
+    let id = agent.launch("[[text:first]] begin");
+    agent.idle_after(&id, "first");
+    let program = env!("CARGO_BIN_EXE_agentctl");
+    let command = format!("{program} interrupt {id} 2> said; echo $? > code");
+    agent.waits(&id, &format!("{} [[text:tried]]", (agent.asks)(&command)));
+    let _ = agent.scene.agentctl(&["approve", &id]).ok();
+    agent.idle_after(&id, "tried");
+    let said = fs::read_to_string(agent.scene.cwd.join("said")).unwrap();
+    assert_eq!(fs::read_to_string(agent.scene.cwd.join("code")).unwrap(), "7\n", "{said}");
+    assert!(said.contains("itself"), "{said}");
+    let _ = agent.scene.agentctl(&["stop", &id]).ok();
+    agent.scene.wait_for_silence();
+}
+
 /// Its request does not name the files: they are looked up in the turn.
 #[test]
 fn a_change_of_files_is_shown_whole() {

@@ -9,14 +9,14 @@ use std::time::Duration;
 use agentctl_adapters::hold::{Acceptance, Decision, Verb};
 use agentctl_adapters::{Answer, Control, Root};
 use agentctl_model::{
-    Capability, Error, ErrorKind, KernelView, OptionKind, OptionScope, Pending, PendingKind, Session,
-    SessionKey, Status, Surveyed, text,
+    Capability, Error, ErrorKind, KernelView, OptionKind, OptionScope, Pending, PendingKind, ProcessRef,
+    Session, SessionKey, Status, Surveyed, text,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::act::offered::unless_offered;
-use crate::hold::Held;
+use crate::hold::{Held, OF_ITSELF, descends_from};
 use crate::read::survey::kernel::KernelSnapshot;
 use crate::{Fleet, Offer};
 
@@ -280,6 +280,7 @@ impl Fleet {
             server.answer(target, &answer)?;
             reason
         } else {
+            refuse_of_itself(target, options)?;
             let way = self.way_in(target)?;
             let said = within(options.timeout, &target.key.adapter, move || {
                 way.control.answer(&way.root, &way.view, &way.session, &answer)
@@ -305,6 +306,7 @@ impl Fleet {
         if let Some(held) = self.holder(target) {
             return held.tell(Verb::Interrupt, options);
         }
+        refuse_of_itself(target, options)?;
         let way = self.way_in(target)?;
         let done = within(options.timeout, &target.key.adapter, move || {
             way.control.interrupt(&way.root, &way.view, &way.session)
@@ -343,6 +345,15 @@ impl Fleet {
         let view = snapshot.view(self.kernel.as_ref(), source, None, &self.ledger());
         Ok(WayIn { control, root: source.root.clone(), view, session: (*target.session).clone() })
     }
+}
+
+/// Refuses a caller that the session itself has started, where no holder looks at who asks.
+fn refuse_of_itself(target: &Surveyed, options: SteerOptions) -> Result<(), Error> {
+    let agents: Vec<ProcessRef> = target.owners.iter().map(|owner| owner.process).collect();
+    if options.allow_self || !descends_from(std::process::id(), &agents) {
+        return Ok(());
+    }
+    Err(Error::refused(OF_ITSELF).hint("--allow-self allows it"))
 }
 
 /// Runs this on its own thread, so that a server that hangs cannot block us.

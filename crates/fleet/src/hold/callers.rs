@@ -71,7 +71,7 @@ impl Callers {
             Ask::State => Reply::State(Box::new(self.published.report())),
             Ask::Watch => return self.watch(stream),
             Ask::Tell { allow_self, .. } | Ask::End { allow_self } if is_forbidden(allow_self) => {
-                Reply::Refused("a process of this session may not steer the session itself".into())
+                Reply::Refused(OF_ITSELF.into())
             }
             Ask::End { .. } => {
                 let _ = self.inbox.send(Input::End);
@@ -120,22 +120,28 @@ impl Callers {
         Ok(Withdrawal(stream.try_clone()?))
     }
 
-    /// Whether the agent is among the ancestors of this process. A table that cannot be read says yes: an answer that
-    /// nobody allowed is worse than one that must be given again.
     fn descends_from_the_agent(&self, pid: u32) -> bool {
-        let Some(agent) = self.agent else { return true };
-        let Observed::Seen(heads) = agentctl_process::system().heads() else { return true };
-        let mut at = pid;
-        // A chain is never longer than the table.
-        for _ in 0..heads.len() {
-            let Some(head) = heads.iter().find(|head| head.process.pid == at) else { return false };
-            if head.process == agent {
-                return true;
-            }
-            at = head.parent;
-        }
-        false
+        self.agent.is_none_or(|agent| descends_from(pid, &[agent]))
     }
+}
+
+/// Why a process of the agent may not do it.
+pub(crate) const OF_ITSELF: &str = "a process of this session may not steer the session itself";
+
+/// Whether one of these agents is among the ancestors of a process. A table that cannot be read says yes: an answer that
+/// nobody allowed is worse than one that must be given again.
+pub(crate) fn descends_from(pid: u32, agents: &[ProcessRef]) -> bool {
+    let Observed::Seen(heads) = agentctl_process::system().heads() else { return true };
+    let mut at = pid;
+    // A chain is never longer than the table.
+    for _ in 0..heads.len() {
+        let Some(head) = heads.iter().find(|head| head.process.pid == at) else { return false };
+        if agents.contains(&head.process) {
+            return true;
+        }
+        at = head.parent;
+    }
+    false
 }
 
 /// Ends the thread that waits for a withdrawal.

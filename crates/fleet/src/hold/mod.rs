@@ -10,6 +10,7 @@ mod keeper;
 mod reach;
 mod wire;
 
+pub(crate) use callers::{OF_ITSELF, descends_from};
 pub(crate) use feed::HoldFeed;
 pub(crate) use holder::{Holder, Limits, Pipes};
 pub(crate) use keeper::keep;
