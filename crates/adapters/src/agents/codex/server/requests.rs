@@ -163,11 +163,10 @@ impl Asked {
         for (name, decision) in listed.filter_map(Value::as_object).flatten() {
             // Both are written into the agent's own rules.
             let kind = match name.as_str() {
-                "acceptWithExecpolicyAmendment" => OptionKind::AllowAlways,
                 "applyNetworkPolicyAmendment" if decision.to_string().contains("\"deny\"") => {
                     OptionKind::DenyAlways
                 }
-                "applyNetworkPolicyAmendment" => OptionKind::AllowAlways,
+                "acceptWithExecpolicyAmendment" | "applyNetworkPolicyAmendment" => OptionKind::AllowAlways,
                 _ => OptionKind::Other,
             };
             let label = format!("Keep as a rule: {}", visible(&decision.to_string()));
@@ -192,13 +191,13 @@ fn question(asked: &Value) -> Question<'_> {
 mod tests {
     use super::*;
 
-    fn asked(method: &str, number: u64, params: Value) -> Asked {
+    fn asked(method: &str, number: u64, params: &Value) -> Asked {
         Asked::of(json!({"method": method, "id": number, "params": params}))
     }
 
     #[test]
     fn a_request_is_named_by_its_item_and_its_number() {
-        let id = |number, params| asked(COMMAND, number, params).id();
+        let id = |number, params: Value| asked(COMMAND, number, &params).id();
         assert_eq!(id(0, json!({"turnId": "t", "itemId": "call_1"})), "call_1:0");
         assert_eq!(id(1, json!({"turnId": "t", "itemId": "call_1"})), "call_1:1", "asked again");
         assert_eq!(id(0, json!({"turnId": "t", "itemId": "call_1", "approvalId": "a"})), "a:0");
@@ -210,7 +209,7 @@ mod tests {
         let params = json!({"itemId": "c", "command": "make", "cwd": "/w", "reason": "to build", "startedAtMs": 1000,
             "availableDecisions": ["accept",
                 {"acceptWithExecpolicyAmendment": {"execpolicy_amendment": ["make"]}}, "cancel"]});
-        let pending = asked(COMMAND, 0, params).pending();
+        let pending = asked(COMMAND, 0, &params).pending();
         assert_eq!(pending.summary.as_deref(), Some("command: make\nin: /w\nreason: to build"));
         assert_eq!(pending.since, Timestamp::from_second(1).ok());
         assert!(pending.answerable);
@@ -228,7 +227,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_answered_from_here_is_shown_and_says_so() {
-        let pending = asked(ELICITATION, 0, json!({"serverName": "s", "message": "Who are you?"})).pending();
+        let pending = asked(ELICITATION, 0, &json!({"serverName": "s", "message": "Who are you?"})).pending();
         assert_eq!((pending.summary.as_deref(), pending.answerable), (Some("Who are you?"), false));
     }
 }

@@ -136,12 +136,11 @@ impl PrivateServer for PrivateOpenCode {
 
     fn connect(&mut self, printed: &str) -> io::Result<()> {
         self.events = None;
-        let door = match self.door.take() {
-            Some(door) => door,
-            None => {
-                let address = address_in(printed).ok_or(io::ErrorKind::NotConnected)?;
-                Door::with_password(address, DEFAULT_USER, &self.password)
-            }
+        let door = if let Some(door) = self.door.take() {
+            door
+        } else {
+            let address = address_in(printed).ok_or(io::ErrorKind::NotConnected)?;
+            Door::with_password(address, DEFAULT_USER, &self.password)
         };
         let events = subscribe(&door);
         self.door = Some(door);
