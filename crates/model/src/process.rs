@@ -254,6 +254,8 @@ pub struct Launched {
     pub id: String,
     /// It shows its own screen and stays after its turn.
     pub on_screen: bool,
+    /// The session was to be held: a server that was started for it serves it alone.
+    pub held: bool,
 }
 
 impl KernelView {
@@ -271,6 +273,12 @@ impl KernelView {
     /// Whether agentctl started this process on its own screen, where it stays after its turn.
     pub fn is_on_screen(&self, process: &Process) -> bool {
         self.launched.iter().any(|launched| launched.pid == process.pid() && launched.on_screen)
+    }
+
+    /// The session for which agentctl started this server, if it serves that one alone.
+    pub fn private_server_of(&self, process: &Process) -> Option<&str> {
+        let launched = self.launched.iter().find(|launched| launched.pid == process.pid() && launched.held);
+        launched.map(|launched| launched.id.as_str())
     }
 
     /// The recognised process that is the parent of this one.

@@ -1,6 +1,7 @@
 //! The acting half of an adapter: plans for one executor, and messages to live servers. Making a plan is pure.
 
 pub(crate) mod known_id;
+pub(crate) mod offer;
 pub mod opening;
 pub(crate) mod permission;
 pub(crate) mod refusal;
@@ -113,14 +114,14 @@ pub trait Control: Adapter {
         live.ok_or_else(|| no_way_in(session, "be spoken to"))?.send(words)
     }
 
-    /// Answers the request that a live session waits for.
+    /// Answers the request that a live session waits for. Returns the reason of a denial that had no place in the answer.
     fn answer(
         &self,
         root: &Root,
         kernel: &KernelView,
         session: &Session,
         answer: &Answer,
-    ) -> Result<(), Error> {
+    ) -> Result<Option<String>, Error> {
         let live = self.reach(root, kernel, session)?;
         live.ok_or_else(|| no_way_in(session, "be answered"))?.answer(answer)
     }
@@ -139,8 +140,9 @@ pub trait LiveSession {
 
     fn send(&mut self, words: &str) -> Result<Acceptance, Error>;
 
-    /// Answers a request that the session waits for.
-    fn answer(&mut self, answer: &Answer) -> Result<(), Error>;
+    /// Answers a request that the session waits for. One that is gone is refused, and no other gets its answer. Returns
+    /// the reason of a denial that had no place in the answer.
+    fn answer(&mut self, answer: &Answer) -> Result<Option<String>, Error>;
 }
 
 /// A connection to a live session, `None` for a session without a server, or why the server gave none.

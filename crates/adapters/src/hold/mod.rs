@@ -8,10 +8,13 @@ pub mod acp;
 pub mod lines;
 #[cfg(test)]
 pub(crate) mod replay;
+pub mod server;
 
 use agentctl_model::{PendingKind, PendingOption, SpawnPlan};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+pub use server::PrivateServer;
 
 /// Names one thing that a caller asked for, until the agent has accepted or refused it. The caller chooses it and uses
 /// it once.
@@ -160,11 +163,31 @@ pub struct HeldState {
     pub lost: Option<String>,
 }
 
-/// How a held session is started, and the protocol that is spoken with it.
+/// How a held session is started, and how it is spoken with.
 pub struct HoldPlan {
-    /// The process. Its standard input and output are the line.
     pub spawn: SpawnPlan,
-    pub protocol: Box<dyn Protocol>,
+    pub way: HoldWay,
+}
+
+impl HoldPlan {
+    /// An agent that is spoken with over its standard input and output.
+    pub(crate) fn line(spawn: SpawnPlan, protocol: impl Protocol + 'static) -> Self {
+        Self { spawn, way: HoldWay::Line(Box::new(protocol)) }
+    }
+
+    /// An agent that is spoken with through a server of its own.
+    pub(crate) fn server(spawn: SpawnPlan, server: impl PrivateServer + 'static) -> Self {
+        Self { spawn, way: HoldWay::Server(Box::new(server)) }
+    }
+}
+
+/// The way to a held session.
+pub enum HoldWay {
+    /// The standard input and output of the process are the line, and the runner alone has it.
+    Line(Box<dyn Protocol>),
+    /// The process is the agent's own server for this session alone. Everybody asks it directly, and it outlives its
+    /// runner.
+    Server(Box<dyn PrivateServer>),
 }
 
 /// One agent's two-way protocol.

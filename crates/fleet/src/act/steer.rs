@@ -273,24 +273,27 @@ impl Fleet {
         if let Some(held) = self.holder(target) {
             return held.answer(answer, options);
         }
-        // A reason that has no place in the answer is said afterwards.
-        let (answer, reason) = match answer.decision {
-            Decision::Deny { reason } => {
-                (Answer { decision: Decision::Deny { reason: None }, ..answer }, reason)
-            }
-            decision => (Answer { decision, ..answer }, None),
+        let reason = match &answer.decision {
+            Decision::Deny { reason } => reason.clone(),
+            Decision::AllowOnce | Decision::AllowAlways | Decision::Text(_) => None,
         };
-        if let Some(server) = self.server_of(target) {
+        let has_reason = reason.is_some();
+        let left = if let Some(server) = self.server_of(target) {
             server.answer(target, &answer)?;
+            reason
         } else {
             let way = self.way_in(target)?;
             let said = within(options.timeout, &target.key.adapter, move || {
                 way.control.answer(&way.root, &way.view, &way.session, &answer)
             });
-            said.map_err(|error| self.with_hint(error, &[Offer::Approve, Offer::Answer], target))?;
-        }
-        let Some(reason) = reason else { return Ok(None) };
-        self.say(target, &reason, options).map(|_| Some(ReasonWay::AsMessage))
+            said.map_err(|error| self.with_hint(error, &[Offer::Approve, Offer::Answer], target))?
+        };
+        let Some(reason) = left else { return Ok(has_reason.then_some(ReasonWay::WithAnswer)) };
+        let told = self.say(target, &reason, options);
+        told.map(|_| Some(ReasonWay::AsMessage)).map_err(|error| Error {
+            message: format!("the denial was accepted, its reason was not: {}", error.message),
+            ..error
+        })
     }
 
     fn break_off(&self, target: &Surveyed, options: SteerOptions) -> Result<Acceptance, Error> {

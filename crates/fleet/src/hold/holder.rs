@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
@@ -55,6 +55,14 @@ pub(crate) struct Limits {
     pub(crate) idle: Option<Duration>,
 }
 
+impl Limits {
+    /// Why a session ends to which nobody talked.
+    pub(crate) fn idle_end(self) -> EndedBy {
+        let length = self.idle.and_then(|limit| SignedDuration::try_from(limit).ok());
+        EndedBy::timeout(length.map(|length| format!("--idle-timeout {length:#}")))
+    }
+}
+
 /// What reaches the thread that owns the protocol.
 pub(super) enum Input {
     Heard(Vec<u8>),
@@ -76,9 +84,19 @@ pub(super) struct Call {
 pub(super) struct Published {
     now: Mutex<(u64, Report)>,
     changed: Condvar,
+    /// Nobody talked to the session for too long, and only its runner can end it.
+    is_over: AtomicBool,
 }
 
 impl Published {
+    pub(super) fn of(report: Report) -> Self {
+        Self { now: Mutex::new((0, report)), changed: Condvar::new(), is_over: AtomicBool::new(false) }
+    }
+
+    pub(super) fn end(&self) {
+        self.is_over.store(true, Ordering::Release);
+    }
+
     fn lock(&self) -> MutexGuard<'_, (u64, Report)> {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -94,7 +112,7 @@ impl Published {
         (!waited.timed_out()).then(|| now.clone())
     }
 
-    fn set(&self, report: Report) {
+    pub(super) fn set(&self, report: Report) {
         let mut now = self.lock();
         if now.1 != report {
             *now = (now.0 + 1, report);
@@ -126,7 +144,7 @@ impl Holder {
             takes_reasons: protocol.takes_reasons(),
             first_refused: None,
         };
-        let published = Arc::new(Published { now: Mutex::new((0, report)), changed: Condvar::new() });
+        let published = Arc::new(Published::of(report));
         let listener = wire::listen(folder.path())?;
         let callers = Arc::new(Callers {
             inbox: inbox.clone(),
@@ -159,8 +177,17 @@ impl Holder {
         Ok(Self { published })
     }
 
+    pub(super) fn of(published: Arc<Published>) -> Self {
+        Self { published }
+    }
+
     pub(crate) fn report(&self) -> Report {
         self.published.report()
+    }
+
+    /// Whether the idle time is up and the runner must end the process.
+    pub(crate) fn is_over(&self) -> bool {
+        self.published.is_over.load(Ordering::Acquire)
     }
 }
 
@@ -278,9 +305,7 @@ impl Line {
 
     /// Writes down why the session is about to end, for the process that sees the exit.
     fn note_idle_end(&self) {
-        let length = self.limits.idle.and_then(|limit| SignedDuration::try_from(limit).ok());
-        let reason = EndedBy::timeout(length.map(|length| format!("--idle-timeout {length:#}")));
-        let _ = self.folder.ask_to_end(&reason);
+        let _ = self.folder.ask_to_end(&self.limits.idle_end());
     }
 
     /// Says goodbye and closes the pipe; the agent then exits.
@@ -353,6 +378,6 @@ impl Line {
 }
 
 #[expect(clippy::disallowed_methods, reason = "when the agent said it is known to nobody else")]
-fn now() -> Timestamp {
+pub(super) fn now() -> Timestamp {
     Timestamp::now()
 }

@@ -6,13 +6,15 @@
 mod callers;
 mod feed;
 mod holder;
+mod keeper;
 mod reach;
 mod wire;
 
 pub(crate) use feed::HoldFeed;
 pub(crate) use holder::{Holder, Limits, Pipes};
+pub(crate) use keeper::keep;
 pub(crate) use reach::{Held, state};
-pub(crate) use wire::Report;
+pub(crate) use wire::{Report, SOCKET};
 
 #[cfg(test)]
 mod tests;

@@ -75,7 +75,7 @@ impl Control for ClaudeCode {
             id.clone(),
         );
         spawn.env.insert("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS".to_owned(), "1".to_owned());
-        Ok(HoldPlan { spawn, protocol: Box::new(protocol) })
+        Ok(HoldPlan::line(spawn, protocol))
     }
 
     /// In a directory that it does not trust the agent asks first.

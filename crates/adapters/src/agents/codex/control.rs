@@ -1,20 +1,23 @@
 //! How Codex is started, resumed and stopped. Making a plan is pure.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use agentctl_model::{
     CleanSignal, Conversation, Error, FirstWords, IdSource, Intent, KernelView, Permission, Process, Session,
-    SpawnPlan, StopWay,
+    SpawnPlan, Stdin, StopWay,
 };
 use serde_json::Value;
 
 use super::Codex;
 use super::processes::{Role, role};
+use super::server::held::PrivateAppServer;
 use super::server::socket_of;
 use super::server::steer::Steered;
 use super::storage::{RolloutFile, is_uuid, locks};
 use crate::control::refusal::no_copy_on_screen;
 use crate::control::{Control, Reached, on_screen, owners, with_prompt_on_stdin};
+use crate::hold::HoldPlan;
 use crate::{Adapter, Root};
 
 const PROGRAM: &str = "codex";
@@ -96,6 +99,25 @@ impl Control for Codex {
         args.extend(stored(intent)?);
         args.push(intent.words.clone());
         on_screen(PROGRAM, args, intent, id, "Codex")
+    }
+
+    /// Its own server asks what `codex exec` never asks.
+    fn hold(&self, intent: &Intent) -> Result<HoldPlan, Error> {
+        self.takes(&intent.words)?;
+        let id = match &intent.conversation {
+            Conversation::New | Conversation::ForkOf { .. } => IdSource::FirstWords,
+            Conversation::Stored { id, .. } => IdSource::Known(id.clone()),
+        };
+        let args = std::iter::once("app-server".to_owned()).chain(intent.more.iter().cloned()).collect();
+        let spawn = SpawnPlan {
+            program: PROGRAM.to_owned(),
+            args,
+            env: BTreeMap::new(),
+            cwd: intent.cwd.clone(),
+            stdin: Stdin::Nothing,
+            id,
+        };
+        Ok(HoldPlan::server(spawn, PrivateAppServer::of(intent)))
     }
 
     /// The first event names the thread.

@@ -5,15 +5,18 @@ use std::collections::BTreeMap;
 use agentctl_model::text::clean;
 use agentctl_model::{
     CleanSignal, Conversation, Error, FirstWords, IdSource, Intent, KernelView, Permission, Process, Session,
-    SpawnPlan, StopWay,
+    SpawnPlan, Stdin, StopWay,
 };
 use serde_json::{Map, Value};
 
 use super::OpenCode;
 use super::processes::{Kind, OPENCODE};
+use super::server::held::PrivateOpenCode;
+use super::server::http::Door;
 use super::server::steer::Steered;
 use crate::Root;
 use crate::control::{Control, Reached, on_screen, owners, with_prompt_on_stdin};
+use crate::hold::HoldPlan;
 
 const PROGRAM: &str = "opencode";
 
@@ -88,6 +91,31 @@ impl Control for OpenCode {
         Ok(SpawnPlan { env, ..with_prompt_on_stdin(PROGRAM, args, intent, id) })
     }
 
+    /// Only its server asks what a run refuses by itself.
+    fn hold(&self, intent: &Intent) -> Result<HoldPlan, Error> {
+        if intent.system_prompt.is_some() {
+            return Err(no_instructions());
+        }
+        let model = intent.model.as_deref().map(full_name).transpose()?;
+        let id = match &intent.conversation {
+            Conversation::New | Conversation::ForkOf { .. } => IdSource::FirstWords,
+            Conversation::Stored { id, .. } => IdSource::Known(id.clone()),
+        };
+        let mut env = environment(intent);
+        if intent.permission == Some(Permission::Plan) {
+            // Later messages name no agent of their own.
+            env.insert("OPENCODE_CONFIG_CONTENT".to_owned(), r#"{"default_agent":"plan"}"#.to_owned());
+        }
+        let args = ["serve", "--hostname", "127.0.0.1", "--port", "0"].map(str::to_owned).into_iter();
+        let args = args.chain(intent.more.iter().cloned()).collect();
+        let (program, cwd) = (PROGRAM.to_owned(), intent.cwd.clone());
+        let spawn = SpawnPlan { program, args, env, cwd, stdin: Stdin::Nothing, id };
+        Ok(HoldPlan::server(
+            spawn,
+            PrivateOpenCode::of(intent, model.and_then(|model| model.split_once('/'))),
+        ))
+    }
+
     /// The agent ignores a prompt for a session that it has stored.
     fn terminal(&self, intent: &Intent) -> Result<SpawnPlan, Error> {
         if intent.conversation != Conversation::New {
@@ -139,16 +167,39 @@ impl Control for OpenCode {
 
     /// Only the owner counts, if it listens: another server would accept the request and do nothing.
     fn reach<'s>(&self, root: &Root, kernel: &KernelView, session: &'s Session) -> Reached<'s> {
-        let owners = owners(kernel, session).filter(|process| self.is_ours(process, root));
-        let addresses: Vec<_> =
-            owners.filter_map(|owner| owner.listening.seen()).flatten().copied().collect();
+        let owners: Vec<&Process> =
+            owners(kernel, session).filter(|process| self.is_ours(process, root)).collect();
+        let doors: Vec<Door> = owners.iter().flat_map(|owner| Door::all_of(owner)).collect();
+        let is_private = owners.iter().any(|owner| kernel.private_server_of(owner).is_some());
         match &session.cwd {
-            Some(directory) if !addresses.is_empty() => {
-                Ok(Some(Box::new(Steered::reach(&addresses, directory, &session.id)?)))
+            Some(directory) if !doors.is_empty() => {
+                let steered = Steered::reach(&doors, directory, &session.id)?;
+                Ok(Some(Box::new(steered.private(is_private))))
             }
             _ => Ok(None),
         }
     }
+}
+
+/// The variables of every start.
+fn environment(intent: &Intent) -> BTreeMap<String, String> {
+    // OpenCode uses this variable and not the process's working directory.
+    let mut env = BTreeMap::from([("PWD".to_owned(), intent.cwd.to_string_lossy().into_owned())]);
+    match intent.permission {
+        None | Some(Permission::Default | Permission::Plan) => {}
+        Some(Permission::AcceptEdits) => {
+            env.insert(RULES.to_owned(), allowing(&["edit"]));
+        }
+        Some(Permission::Bypass) => {
+            env.insert(RULES.to_owned(), allowing(&EVERYTHING));
+        }
+    }
+    env
+}
+
+fn no_instructions() -> Error {
+    Error::refused("opencode takes no further instructions at a launch")
+        .hint("put them into AGENTS.md or into the prompt")
 }
 
 /// `provider/model`; OpenCode fails on anything else without giving a reason.

@@ -48,6 +48,14 @@ pub(crate) fn join(
             joined.unsettled = true;
         }
     }
+    for process in of_kind(&[Kind::Server]) {
+        let Some(id) = kernel.private_server_of(process) else { continue };
+        if harvest.found.iter().any(|found| found.id == id) {
+            let how = alive(process, kernel, "agentctl started this server for this session alone");
+            let served = claim(id, process, Tie::Exact, false, how);
+            joined.claims.push(Claim { role: ProcessRole::Server, ..served });
+        }
+    }
     let paired = pair(program, &nameless, &mains, &joined.claims, kernel);
     joined.claims.extend(paired);
     claim_doubtful_turns(
@@ -169,10 +177,12 @@ fn claim_doubtful_turns(
     claims: &mut Vec<Claim>,
 ) {
     let claimed: HashSet<String> = claims.iter().map(|claim| claim.id.clone()).collect();
+    let several: Vec<&Process> =
+        several.iter().copied().filter(|process| kernel.private_server_of(process).is_none()).collect();
     for found in mains.iter().filter(|found| !claimed.contains(&found.id)) {
         let open = found.facts.turn.as_ref().filter(|turn| turn.state == TurnState::Open);
         let Some(last) = open.and_then(|turn| turn.last) else { continue };
-        for process in several {
+        for process in &several {
             let in_time = process.head.started_at.is_none_or(|start| last >= start);
             let kind = program.kind(&process.head);
             let in_reach = kind != Kind::Terminal

@@ -8,7 +8,6 @@ mod server;
 pub(crate) mod storage;
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Process, ProcessHead, Stamp};
@@ -16,6 +15,7 @@ use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Pr
 use crate::{Adapter, Card, Control, Follow, Line, Looks, ReadError, Root, Scope, Trace, WatchTarget};
 use conversation::follow;
 use processes::OPENCODE;
+use server::http::Door;
 use server::{ask, feed};
 use storage::{database, survey};
 
@@ -70,12 +70,8 @@ impl Adapter for OpenCode {
         let view = kernel();
         let ours =
             view.processes.iter().filter(|process| view.is_ours(process) || self.is_ours(process, root));
-        let addresses: BTreeSet<SocketAddr> =
-            ours.filter_map(|process| process.listening.seen()).flatten().copied().collect();
-        addresses
-            .into_iter()
-            .map(|address| Line::new(address.to_string(), feed::ServerFeed::new(address)))
-            .collect()
+        let doors: BTreeSet<Door> = ours.flat_map(Door::all_of).collect();
+        doors.into_iter().map(|door| Line::new(door.to_string(), feed::ServerFeed::new(door))).collect()
     }
 
     fn watch(&self, root: &Root) -> Vec<WatchTarget> {

@@ -63,7 +63,7 @@ impl Control for Pi {
     fn hold(&self, intent: &Intent) -> Result<HoldPlan, Error> {
         let args = self.arguments(intent, &["--mode", "rpc"])?;
         let spawn = with_prompt_on_stdin("pi", args, intent, known_id(intent));
-        Ok(HoldPlan { spawn, protocol: Box::new(Rpc::new()) })
+        Ok(HoldPlan::line(spawn, Rpc::new()))
     }
 
     fn terminal(&self, intent: &Intent) -> Result<SpawnPlan, Error> {

@@ -52,6 +52,6 @@ impl AcpCommand<'_> {
             stdin: Stdin::Nothing,
             id,
         };
-        Ok(HoldPlan { spawn, protocol: Box::new(Acp::new(self.agent, opening)) })
+        Ok(HoldPlan::line(spawn, Acp::new(self.agent, opening)))
     }
 }

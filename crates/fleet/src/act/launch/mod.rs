@@ -16,7 +16,7 @@ use std::fs::File;
 use std::io;
 use std::time::Duration;
 
-use agentctl_adapters::hold::{HoldPlan, Protocol};
+use agentctl_adapters::hold::{HoldPlan, HoldWay};
 use agentctl_model::{Error, Intent, Observed, SourceReport, SpawnPlan, Surveyed};
 use agentctl_process::{Order, Started, spawn, wait_any_gone};
 use jiff::Timestamp;
@@ -75,26 +75,26 @@ struct Running {
 impl Fleet {
     /// Returns what would be started. Refuses what makes no sense for this agent.
     pub fn plan(&self, order: &LaunchOrder, intent: &Intent) -> Result<SpawnPlan, Error> {
-        self.plan_with_protocol(order, intent).map(|(plan, _)| plan)
+        self.plan_with_way(order, intent).map(|(plan, _)| plan)
     }
 
-    /// The same, with the protocol of a session that is to be held.
-    pub(crate) fn plan_with_protocol(
+    /// The same, with the way to a session that is to be held.
+    pub(crate) fn plan_with_way(
         &self,
         order: &LaunchOrder,
         intent: &Intent,
-    ) -> Result<(SpawnPlan, Option<Box<dyn Protocol>>), Error> {
+    ) -> Result<(SpawnPlan, Option<HoldWay>), Error> {
         let adapter = self.sources.iter().find(|source| source.name() == order.adapter);
         let control = adapter.and_then(|source| source.adapter.control());
         let control = control.ok_or_else(|| {
             Error::refused(format!("{} sessions can only be read, not started", order.adapter))
                 .hint("`agentctl adapters` shows what can be done with which agent")
         })?;
-        let (mut plan, protocol) = if order.terminal {
+        let (mut plan, way) = if order.terminal {
             (control.terminal(intent)?, None)
         } else if order.hold {
-            let HoldPlan { spawn, protocol } = control.hold(intent)?;
-            (spawn, Some(protocol))
+            let HoldPlan { spawn, way } = control.hold(intent)?;
+            (spawn, Some(way))
         } else {
             (control.plan(intent)?, None)
         };
@@ -102,7 +102,7 @@ impl Fleet {
             plan.program = program.to_string_lossy().into_owned();
         }
         plan.env.extend(order.env.iter().filter_map(|(name, value)| Some((name.clone(), value.clone()?))));
-        Ok((plan, protocol))
+        Ok((plan, way))
     }
 
     /// Returns the worktree that is to be made for the launch. A session that lives in a gateway gets none.

@@ -15,7 +15,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use agentctl_adapters::hold::Protocol;
+use agentctl_adapters::hold::HoldWay;
 use agentctl_adapters::{Control, WatchTarget};
 use agentctl_model::{
     Conversation, EndedBy, Error, FirstWords, IdSource, Outcome, ProcessRef, Rule, SpawnPlan, Status, Stdin,
@@ -29,7 +29,7 @@ use crate::act::caller::Caller;
 use crate::act::launch::complaint::{WORDS, complaint};
 use crate::act::launch::{end_family, glance, undo};
 use crate::act::stop::StopOptions;
-use crate::hold::{Holder, Limits, Pipes};
+use crate::hold::{self, Holder, Limits, Pipes};
 use crate::keep::kernel_lock::KernelLock;
 use crate::keep::launches::{Exit, LaunchFolder, LaunchOrder, MARK, ProcessMark, Record};
 use crate::{Fleet, Source};
@@ -100,10 +100,10 @@ impl<'a> Runner<'a> {
         let cwd = self.make_place()?;
         // The directory stays locked until the session itself is seen; from then on the session is the lock.
         let _directory = self.take_directory(&cwd)?;
-        let (control, plan, protocol) = self.plan(cwd)?;
+        let (control, plan, way) = self.plan(cwd)?;
         let before = self.before();
         let watch = Some(LaunchWatch::of(self.targets()));
-        let (started, holder) = self.start(&plan, protocol)?;
+        let (started, holder) = self.start(&plan, way)?;
         let is_held = holder.is_some();
         let mut running = Running {
             started,
@@ -125,17 +125,16 @@ impl<'a> Runner<'a> {
         began.map(|()| running)
     }
 
-    #[expect(clippy::type_complexity, reason = "read once, right below")]
-    fn plan(
-        &self,
-        cwd: PathBuf,
-    ) -> Result<(&'static dyn Control, SpawnPlan, Option<Box<dyn Protocol>>), Error> {
+    fn plan(&self, cwd: PathBuf) -> Result<(&'static dyn Control, SpawnPlan, Option<HoldWay>), Error> {
         let words = self.folder.words().map_err(|error| failed("read the prompt", &error))?;
         let order = &self.record.order;
-        let (plan, protocol) = self.fleet.plan_with_protocol(order, &order.intent(words, cwd))?;
+        let (mut plan, mut way) = self.fleet.plan_with_way(order, &order.intent(words, cwd))?;
+        if let Some(HoldWay::Server(server)) = &mut way {
+            server.equip(&mut plan, self.folder.path())?;
+        }
         let control = self.source().and_then(|source| source.adapter.control());
         control
-            .map(|control| (control, plan, protocol))
+            .map(|control| (control, plan, way))
             .ok_or_else(|| Error::refused("this agent can only be read"))
     }
 
@@ -152,12 +151,8 @@ impl<'a> Runner<'a> {
         std::iter::once(own).chain(of_agent.into_iter().flatten()).collect()
     }
 
-    /// Starts the agent; a session that is held gets the line to its holder as standard input and output.
-    fn start(
-        &mut self,
-        plan: &SpawnPlan,
-        protocol: Option<Box<dyn Protocol>>,
-    ) -> Result<(Started, Option<Holder>), Error> {
+    /// Starts the agent; a session that is held over a line gets it as standard input and output.
+    fn start(&mut self, plan: &SpawnPlan, way: Option<HoldWay>) -> Result<(Started, Option<Holder>), Error> {
         let program = self.caller.find_program(plan.program.as_ref()).ok_or_else(|| {
             Error::agent_failed(format!(
                 "{} is not installed: no program `{}` on the PATH",
@@ -182,14 +177,16 @@ impl<'a> Runner<'a> {
         };
         let (mut stdin, mut stdout, stderr) =
             files().map_err(|error| failed("open the output files", &error))?;
-        let line =
-            protocol.map(|protocol| Pipes::for_child(&mut stdin, &mut stdout).map(|pipes| (protocol, pipes)));
-        let line = line.transpose().map_err(|error| failed("make the pipes", &error))?;
+        let pipes = match way {
+            Some(HoldWay::Line(_)) => Some(Pipes::for_child(&mut stdin, &mut stdout)),
+            Some(HoldWay::Server(_)) | None => None,
+        };
+        let pipes = pipes.transpose().map_err(|error| failed("make the pipes", &error))?;
         let args = plan.args.iter().map(Into::into).collect();
         let order = Order { program, args, environ, cwd: plan.cwd.clone(), stdin, stdout, stderr };
         let started = spawn(order).map_err(|error| failed(&format!("start `{}`", plan.program), &error))?;
         self.note_start(&started, plan)?;
-        let holder = line.map(|(protocol, pipes)| self.hold(protocol, pipes, started.process));
+        let holder = way.map(|way| self.hold(way, pipes, started.process));
         let holder = holder.transpose().map_err(|error| failed("hold the session", &error))?;
         Ok((started, holder))
     }
@@ -203,17 +200,23 @@ impl<'a> Runner<'a> {
         self.write_record()
     }
 
-    fn hold(
-        &self,
-        protocol: Box<dyn Protocol>,
-        pipes: Pipes,
-        agent: Option<ProcessRef>,
-    ) -> io::Result<Holder> {
+    fn hold(&self, way: HoldWay, pipes: Option<Pipes>, agent: Option<ProcessRef>) -> io::Result<Holder> {
+        let (limits, first) = (self.limits(), self.folder.words()?);
+        match (way, pipes, agent) {
+            (HoldWay::Line(protocol), Some(pipes), agent) => {
+                Holder::start((protocol, first), pipes, &self.folder, agent, limits)
+            }
+            (HoldWay::Server(server), _, Some(agent)) => {
+                hold::keep((server, first), &self.folder, agent, limits)
+            }
+            (HoldWay::Line(_) | HoldWay::Server(_), ..) => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    fn limits(&self) -> Limits {
         let order = &self.record.order;
         let time = |ms: Option<u64>| ms.map(Duration::from_millis);
-        let limits = Limits { turn: time(order.timeout_ms), idle: time(order.idle_timeout_ms) };
-        let first = self.folder.words()?;
-        Holder::start((protocol, first), pipes, &self.folder, agent, limits)
+        Limits { turn: time(order.timeout_ms), idle: time(order.idle_timeout_ms) }
     }
 
     /// Waits for the id, and then until a survey shows the turn. The agent may exit before or after either.
@@ -392,16 +395,19 @@ impl<'a> Runner<'a> {
             }
             if left.is_some_and(|left| left.is_zero()) {
                 timed_out = true;
-                self.end_after_timeout();
+                self.end_session(&self.timeout_reason());
+            }
+            if running.holder.as_ref().is_some_and(Holder::is_over) {
+                self.end_session(&self.limits().idle_end());
             }
         }
     }
 
     /// Ends the agent cleanly if a survey shows the session, and then ends its processes in any case.
-    fn end_after_timeout(&self) {
+    fn end_session(&self, by: &EndedBy) {
         let options = StopOptions { grace: Duration::from_secs(10), force: false, asker: Asker::default() };
         if let Some(session) = glance(self.fleet, &self.record) {
-            let _ = self.fleet.terminate(&self.timeout_reason(), &session, self.caller, options);
+            let _ = self.fleet.terminate(by, &session, self.caller, options);
         }
         end_family(self.fleet, &self.record);
     }

@@ -105,9 +105,17 @@ impl Fleet {
         else {
             return Ok(TerminationReport::nothing_ran());
         };
-        let way = control.stop_way(&target.session, agent);
+        let mut way = control.stop_way(&target.session, agent);
         if way == StopWay::Ask {
-            return self.ask_to_break_off(target, source, control, options.grace);
+            if !self.is_private(target, source, agent) {
+                return self.ask_to_break_off(target, source, control, options.grace);
+            }
+            // The server was started for this session alone and ends with it. It records the end of the turn before;
+            // one that cannot be asked ends all the same.
+            if !options.force {
+                let _ = self.ask_owner(target, source, control);
+            }
+            way = StopWay::Signal(CleanSignal::Terminate);
         }
         let entries = target.owners.iter().zip(&target.session.processes);
         let mut termination = Termination {
@@ -218,6 +226,13 @@ impl Fleet {
                     .hint("stop it where it runs, or stop both with the program that runs them"))
             }
         }
+    }
+
+    /// Whether this server was started by a launch of agentctl for this session alone.
+    fn is_private(&self, target: &Surveyed, source: &Source, agent: &Process) -> bool {
+        let look = KernelSnapshot::take(self.kernel.as_ref());
+        let view = look.view(self.kernel.as_ref(), source, None, &self.ledger());
+        view.private_server_of(agent) == Some(target.key.id.as_str())
     }
 
     /// Asks the server that owns the session to interrupt its turn.

@@ -225,6 +225,11 @@ impl LaunchFolder {
         KernelLock::on_folder(&self.path, Duration::ZERO)
     }
 
+    /// Whether a live runner lets others speak through it.
+    pub(crate) fn is_served(&self) -> bool {
+        self.path.join(crate::hold::SOCKET).exists() && self.is_held()
+    }
+
     /// Whether a runner, or the process that makes or removes the directory, holds it. If this cannot be seen, the
     /// answer is no, so that nothing waits for it.
     pub fn is_held(&self) -> bool {

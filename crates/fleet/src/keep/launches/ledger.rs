@@ -53,20 +53,21 @@ impl Ledger {
 
     /// Returns the id of the session that a launch made, once it is known.
     pub fn session_of(&self, launch: &str, adapter: &str) -> Option<&str> {
+        self.launch(launch, adapter)?.session_id.as_deref()
+    }
+
+    /// Returns the record of one launch of this agent.
+    pub(crate) fn launch(&self, launch: &str, adapter: &str) -> Option<&Record> {
         let fits = |record: &&Record| record.id == launch && record.order.adapter == adapter;
-        self.entries.iter().map(|(_, record)| record).find(fits)?.session_id.as_deref()
+        self.entries.iter().map(|(_, record)| record).find(fits)
     }
 
-    /// Whether this launch opened the agent's own screen.
-    pub(crate) fn is_on_screen(&self, launch: &str) -> bool {
-        self.entries.iter().any(|(_, record)| record.id == launch && record.order.terminal)
-    }
-
-    /// Returns the folder of the runner that holds this session now.
+    /// Returns the folder of the runner through which this session is spoken with now. A session in a private server is
+    /// asked there.
     pub(crate) fn holder_of(&self, adapter: &str, root: &str, id: &str) -> Option<&LaunchFolder> {
         let indices = self.by_session.get(&(adapter.to_owned(), root.to_owned(), id.to_owned()))?;
         let (folder, record) = &self.entries[*indices.last()?];
-        (record.order.hold && folder.is_held()).then_some(folder)
+        (record.order.hold && folder.is_served()).then_some(folder)
     }
 
     /// Returns the folders of all runners that hold a session of this source now.
@@ -76,7 +77,7 @@ impl Ledger {
         root: &'l str,
     ) -> impl Iterator<Item = &'l LaunchFolder> {
         let of_source = self.newest_of(adapter, root).filter(|(_, (_, record))| record.order.hold);
-        of_source.map(|(_, (folder, _))| folder).filter(|folder| folder.is_held())
+        of_source.map(|(_, (folder, _))| folder).filter(|folder| folder.is_served())
     }
 
     /// Returns the newest launch of every session of one source, by the id of the session.

@@ -155,9 +155,10 @@ fn launched(processes: &[Process], heads: &[ProcessHead], source: &Source, ledge
     };
     let started = processes.iter().filter_map(|process| {
         let (pid, launch) = (process.pid(), *marks.get(&process.pid())?);
-        let id = ledger.session_of(launch, source.name())?.to_owned();
+        let record = ledger.launch(launch, source.name())?;
+        let (id, held) = (record.session_id.clone()?, record.order.hold);
         let of_a_tool = is_a_tools_doing(pid, launch) || has_tool_mark(process, &id);
-        (!of_a_tool).then(|| Launched { pid, id, on_screen: ledger.is_on_screen(launch) })
+        (!of_a_tool).then_some(Launched { pid, id, held, on_screen: record.order.terminal })
     });
     started.collect()
 }

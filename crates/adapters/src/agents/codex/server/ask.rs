@@ -14,6 +14,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::json;
 
+use super::requests::{self, Asked};
 use super::{Server, socket_of};
 
 /// A local server answers within milliseconds; a server that does not is skipped.
@@ -44,6 +45,15 @@ fn ask(socket: &Path, as_of: Timestamp, claims: Vec<&mut Claim>) -> io::Result<(
         let question = json!({"threadId": claim.id, "includeTurns": false});
         let answer = server.call("thread/read", &question)?;
         claim.live_report = live_report(&answer, &claim.id, as_of);
+        let waits = |report: &&mut LiveReport| !report.pending.is_empty();
+        let Some(report) = claim.live_report.as_mut().filter(waits) else { continue };
+        // Without its id a request cannot be answered; that something waits is known all the same.
+        if let Ok(asked) = requests::join(&mut server, &claim.id)?
+            && !asked.is_empty()
+        {
+            report.pending = asked.iter().map(Asked::pending).collect();
+            report.detail = report.pending.first().and_then(|first| first.summary.clone());
+        }
     }
     Ok(())
 }
@@ -94,7 +104,7 @@ fn live_report(answer: &[u8], id: &str, as_of: Timestamp) -> Option<LiveReport> 
     for flag in &status.active_flags {
         words = format!("{words}, {flag}");
     }
-    let pending = pending.map(|kind| Pending::new(kind, None, None).answerable(true)).into_iter().collect();
+    let pending = pending.map(|kind| Pending::new(kind, None, None)).into_iter().collect();
     Some(LiveReport {
         turn: Some(Turn::new(state, None)),
         detail: Some(state.describe().to_owned()),

@@ -46,7 +46,7 @@ impl Feed for ServerFeed {
     }
 }
 
-fn is_silence(error: &io::Error) -> bool {
+pub(super) fn is_silence(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock)
 }
 

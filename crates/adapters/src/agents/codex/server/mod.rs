@@ -3,8 +3,11 @@
 
 pub(super) mod ask;
 pub(super) mod feed;
+pub(super) mod held;
+mod requests;
 pub(super) mod steer;
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -34,6 +37,8 @@ pub(crate) fn socket_of(root: &Path, process: &Process) -> Option<PathBuf> {
 pub(crate) struct Server {
     socket: WebSocket<Bounded<UnixStream>>,
     asked: u64,
+    /// What the server said by itself while an answer was awaited.
+    unread: VecDeque<Value>,
 }
 
 #[derive(Deserialize)]
@@ -46,7 +51,11 @@ struct Envelope {
 impl Server {
     /// Connects with one timeout for everything, from the handshake to the last answer.
     pub(crate) fn connect(socket: &Path, timeout: Duration) -> io::Result<Self> {
-        let mut server = Self { socket: WebSocket::connect(socket, LARGEST_ANSWER, timeout)?, asked: 0 };
+        let mut server = Self {
+            socket: WebSocket::connect(socket, LARGEST_ANSWER, timeout)?,
+            asked: 0,
+            unread: VecDeque::new(),
+        };
         let client = json!({"name": "agentctl", "title": null, "version": env!("CARGO_PKG_VERSION")});
         let greeting = json!({"clientInfo": client, "capabilities": {"experimentalApi": true}});
         server.call("initialize", &greeting)?;
@@ -54,8 +63,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Sends one request and waits for its answer, success or error. Other messages of the server are ignored
-    /// meanwhile.
+    /// Sends one request and waits for its answer, success or error. Other messages of the server are kept meanwhile.
     pub(crate) fn call(&mut self, method: &str, params: &Value) -> io::Result<Bytes> {
         let number = self.asked;
         self.asked += 1;
@@ -65,6 +73,9 @@ impl Server {
             let Ok(envelope) = serde_json::from_slice::<Envelope>(&message) else { continue };
             if envelope.method.is_none() && envelope.id == Some(number.into()) {
                 return Ok(message);
+            }
+            if envelope.method.is_some() {
+                self.unread.extend(serde_json::from_slice::<Value>(&message));
             }
         }
     }
@@ -79,8 +90,21 @@ impl Server {
         self.socket.wait_until(deadline);
     }
 
+    /// The result of a request, or the server's own error message.
+    pub(crate) fn ask(&mut self, method: &str, params: &Value) -> io::Result<Result<Value, String>> {
+        let answer = self.call(method, params)?;
+        let mut answer: Value = serde_json::from_slice(&answer).unwrap_or_default();
+        Ok(match answer["error"]["message"].as_str() {
+            Some(words) => Err(words.to_owned()),
+            None => Ok(answer["result"].take()),
+        })
+    }
+
     /// The next message that the server sends, in order.
     pub(crate) fn receive(&mut self) -> io::Result<Value> {
+        if let Some(message) = self.unread.pop_front() {
+            return Ok(message);
+        }
         Ok(serde_json::from_slice(&self.socket.receive()?).unwrap_or(Value::Null))
     }
 }

@@ -12,6 +12,7 @@ use agentctl_model::text::{clean_cut, one_line};
 use serde_json::{Value, json};
 
 use super::Server;
+use super::requests::{self, Asked, CHANGE, COMMAND, ELICITATION, PERMISSIONS, QUESTION};
 use crate::Answer;
 use crate::control::LiveSession;
 use crate::hold::{Acceptance, Decision};
@@ -41,16 +42,17 @@ impl<'t> Steered<'t> {
         Ok(Self { server, thread })
     }
 
-    fn break_off(&mut self) -> Result<(), Error> {
+    /// Returns whether a turn was open.
+    fn break_off(&mut self) -> Result<bool, Error> {
         let mut refused = String::new();
         for _ in 0..TRIES {
             // The server never answers a request about a turn that is over, so only an open turn is
             // interrupted.
-            let State::Active { .. } = self.state()? else { return Ok(()) };
-            let Some(turn) = self.open_turn()? else { return Ok(()) };
+            let State::Active { .. } = self.state()? else { return Ok(false) };
+            let Some(turn) = self.open_turn()? else { return Ok(false) };
             let interrupt = json!({"threadId": self.thread, "turnId": turn});
             match self.call("turn/interrupt", &interrupt)? {
-                Ok(_) => return Ok(()),
+                Ok(_) => return Ok(true),
                 Err(words) => refused = words,
             }
         }
@@ -81,12 +83,7 @@ impl<'t> Steered<'t> {
 
     /// The result of a request, or the server's own error message.
     fn call(&mut self, method: &str, params: &Value) -> Result<Result<Value, String>, Error> {
-        let answer = self.server.call(method, params).map_err(|error| self.silent(&error))?;
-        let mut answer: Value = serde_json::from_slice(&answer).unwrap_or_default();
-        Ok(match answer["error"]["message"].as_str() {
-            Some(words) => Err(words.to_owned()),
-            None => Ok(answer["result"].take()),
-        })
+        self.server.ask(method, params).map_err(|error| self.silent(&error))
     }
 
     fn receive_until(&mut self, wanted: impl Fn(&Value) -> bool) -> Result<Value, Error> {
@@ -123,64 +120,67 @@ impl LiveSession for Steered<'_> {
 
     /// Interrupts the turn and ends the commands that it left running.
     fn interrupt(&mut self) -> Result<Acceptance, Error> {
-        let was_open = matches!(self.state()?, State::Active { .. });
-        self.break_off()?;
+        let was_open = self.break_off()?;
         // Servers that do not know this request end their commands by themselves.
         let clean = json!({"threadId": self.thread});
         let _ = self.call("thread/backgroundTerminals/clean", &clean)?;
-        Ok(Acceptance::Interrupted { was_open, still_queued: 0 })
+        // Those that do not know this one have no queue.
+        let queue = self.call("thread/queue/list", &clean)?.unwrap_or_default();
+        let still_queued = queue["data"].as_array().map_or(0, Vec::len);
+        Ok(Acceptance::Interrupted { was_open, still_queued })
     }
 
-    /// Answers the thread's first pending request.
-    fn answer(&mut self, answer: &Answer) -> Result<(), Error> {
+    /// Without the id of a request, the first one that waits is answered.
+    fn answer(&mut self, answer: &Answer) -> Result<Option<String>, Error> {
         if !matches!(self.state()?, State::Active { waits: true }) {
             return Err(Error::refused(format!("{} waits for nothing", self.thread)));
         }
-        let join = json!({"threadId": self.thread, "excludeTurns": true});
-        self.call("thread/resume", &join)?.map_err(|words| said("thread/resume", &words))?;
-        let thread = self.thread;
-        let request = self.receive_until(|message| {
-            let asked = message["method"].is_string() && !message["id"].is_null();
-            asked && message["params"]["threadId"] == thread
+        let waiting = requests::join(&mut self.server, self.thread).map_err(|error| self.silent(&error))?;
+        let waiting = waiting.map_err(|words| said("thread/resume", &words))?;
+        let is_meant = |asked: &&Asked| answer.request.as_ref().is_none_or(|request| asked.id() == *request);
+        let asked = waiting.iter().find(is_meant).ok_or_else(|| {
+            let named = answer.request.as_deref().unwrap_or("anything");
+            Error::refused(format!("{} does not wait for an answer to {named} any more", self.thread))
         })?;
-        let reply = reply(&request, answer)?;
-        self.server.reply(&request["id"], &reply).map_err(|error| self.silent(&error))?;
+        let reply = reply(asked, answer)?;
+        let number = &asked.message["id"];
+        self.server.reply(number, &reply).map_err(|error| self.silent(&error))?;
         self.receive_until(|message| {
-            message["method"] == "serverRequest/resolved" && message["params"]["requestId"] == request["id"]
+            message["method"] == "serverRequest/resolved" && message["params"]["requestId"] == *number
         })?;
-        Ok(())
+        Ok(match &answer.decision {
+            Decision::Deny { reason } => reason.clone(),
+            Decision::AllowOnce | Decision::AllowAlways | Decision::Text(_) => None,
+        })
     }
 }
 
-fn silent(thread: &str, error: &io::Error) -> Error {
+pub(super) fn silent(thread: &str, error: &io::Error) -> Error {
     Error::no_answer(format!("the app-server stopped talking about {thread}: {error}"))
 }
 
-fn said(method: &str, words: &str) -> Error {
+pub(super) fn said(method: &str, words: &str) -> Error {
     let words = clean_cut(&one_line(words), Some(300));
     Error::refused(format!("the app-server refused {method}: {words}"))
 }
 
 /// The reply to one of the server's requests. Pure.
-fn reply(request: &Value, answer: &Answer) -> Result<Value, Error> {
-    let params = &request["params"];
+fn reply(asked: &Asked, answer: &Answer) -> Result<Value, Error> {
+    let params = asked.params();
     let id = params["threadId"].as_str().unwrap_or("ID");
-    match (request["method"].as_str().unwrap_or_default(), &answer.decision) {
-        (
-            "item/commandExecution/requestApproval" | "item/fileChange/requestApproval",
-            Decision::AllowOnce,
-        ) => Ok(json!({"decision": "accept"})),
+    match (asked.method(), &answer.decision) {
+        (COMMAND | CHANGE, Decision::AllowOnce) => Ok(json!({"decision": "accept"})),
+        // Kept in the memory of the thread. The rule that the server suggests would be written into its settings.
+        (COMMAND | CHANGE, Decision::AllowAlways) => Ok(json!({"decision": "acceptForSession"})),
         // The other way to refuse would interrupt the whole turn.
-        (
-            "item/commandExecution/requestApproval" | "item/fileChange/requestApproval",
-            Decision::Deny { .. },
-        ) => Ok(json!({"decision": "decline"})),
-        ("item/permissions/requestApproval", Decision::AllowOnce) => {
-            Ok(json!({"permissions": params["permissions"]}))
+        (COMMAND | CHANGE, Decision::Deny { .. }) => Ok(json!({"decision": "decline"})),
+        (PERMISSIONS, Decision::AllowOnce) => Ok(json!({"permissions": params["permissions"]})),
+        (PERMISSIONS, Decision::AllowAlways) => {
+            Ok(json!({"permissions": params["permissions"], "scope": "session"}))
         }
-        ("item/permissions/requestApproval", Decision::Deny { .. }) => Ok(json!({"permissions": {}})),
-        ("mcpServer/elicitation/request", Decision::Deny { .. }) => Ok(json!({"action": "decline"})),
-        ("item/tool/requestUserInput", Decision::Text(text)) => {
+        (PERMISSIONS, Decision::Deny { .. }) => Ok(json!({"permissions": {}})),
+        (ELICITATION, Decision::Deny { .. }) => Ok(json!({"action": "decline"})),
+        (QUESTION, Decision::Text(text)) => {
             let asked: Vec<&str> = params["questions"]
                 .as_array()
                 .into_iter()
@@ -192,10 +192,8 @@ fn reply(request: &Value, answer: &Answer) -> Result<Value, Error> {
                 asked.iter().zip(answers).map(|(id, text)| ((*id).to_owned(), json!({"answers": [text]})));
             Ok(json!({"answers": pairs.collect::<serde_json::Map<_, _>>()}))
         }
-        ("item/tool/requestUserInput", _) => {
-            Err(Error::refused("it asks a question, which yes or no does not answer")
-                .hint(format!("`agentctl answer {id} TEXT` answers it")))
-        }
+        (QUESTION, _) => Err(Error::refused("it asks a question, which yes or no does not answer")
+            .hint(format!("`agentctl answer {id} TEXT` answers it"))),
         (method, Decision::Text(_)) if method.ends_with("requestApproval") => {
             Err(Error::refused("it waits for an approval")
                 .hint(format!("`agentctl approve {id}` or `agentctl deny {id}`")))

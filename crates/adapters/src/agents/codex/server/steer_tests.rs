@@ -129,6 +129,7 @@ fn only_an_open_turn_is_interrupted() {
             Some("thread/turns/list") => vec![open_turn(message)],
             Some("turn/interrupt") => vec![result(message, &json!({}))],
             Some("thread/backgroundTerminals/clean") => vec![refused(message, "unknown method")],
+            Some("thread/queue/list") => vec![result(message, &json!({"data": [{"id": "q"}]}))],
             _ => vec![],
         }
     };
@@ -136,11 +137,18 @@ fn only_an_open_turn_is_interrupted() {
         server.told().iter().filter_map(|told| Some(told["method"].as_str()?.to_owned())).collect()
     };
     let idle = Scripted::start(script("idle"));
-    idle.reach().interrupt().unwrap();
-    assert_eq!(methods(idle), ["thread/read", "thread/backgroundTerminals/clean"]);
+    let done = idle.reach().interrupt().unwrap();
+    assert_eq!(done, Acceptance::Interrupted { was_open: false, still_queued: 1 });
+    assert_eq!(methods(idle), ["thread/read", "thread/backgroundTerminals/clean", "thread/queue/list"]);
     let active = Scripted::start(script("active"));
     active.reach().interrupt().unwrap();
-    let wanted = ["thread/read", "thread/turns/list", "turn/interrupt", "thread/backgroundTerminals/clean"];
+    let wanted = [
+        "thread/read",
+        "thread/turns/list",
+        "turn/interrupt",
+        "thread/backgroundTerminals/clean",
+        "thread/queue/list",
+    ];
     assert_eq!(methods(active), wanted);
     let nobody = Steered::reach(Path::new("/none/s"), "t").err();
     assert_eq!(
@@ -185,7 +193,8 @@ fn an_answer_counts_when_the_server_says_that_it_is_resolved() {
 
 #[test]
 fn each_request_gets_an_answer_of_its_own_form() {
-    let request = |method: &str, params: Value| json!({"method": method, "id": 1, "params": params});
+    let request =
+        |method: &str, params: Value| Asked::of(json!({"method": method, "id": 1, "params": params}));
     let command = request("item/commandExecution/requestApproval", json!({}));
     let change = request("item/fileChange/requestApproval", json!({}));
     let rights =

@@ -4,19 +4,19 @@
 //! asked on its own port, about the directories of the sessions that it may run.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::net::SocketAddr;
 use std::time::Duration;
 
-use agentctl_model::text::{clean_cut, one_line, visible};
+use agentctl_model::text::{clean_cut, one_line};
 use agentctl_model::{
-    Claim, Evidence, Joined, KernelView, LiveReport, Pending, PendingKind, Process, ProcessRef, Tie, Turn,
-    TurnState, Witness,
+    Claim, Evidence, Joined, KernelView, LiveReport, OptionKind, OptionScope, Pending, PendingKind,
+    PendingOption, Process, ProcessRef, Tie, Turn, TurnState, Witness,
 };
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::http::{SURVEY_TIMEOUT, get};
+use super::http::{Door, SURVEY_TIMEOUT, get};
 use crate::agents::opencode::conversation::turn::main_input;
+use crate::control::offer::{Question, option, questions};
 use crate::transcript::call;
 use crate::wire::http::escaped;
 
@@ -41,12 +41,17 @@ pub(crate) struct Request {
     /// The texts that permission rules are matched against. For a command these are only its parts, without what
     /// joins them.
     patterns: Vec<String>,
+    /// The texts that would be allowed from then on.
+    always: Vec<String>,
     questions: Vec<AskedQuestion>,
     /// The tool call that waits.
     tool: Option<CallId>,
     /// The call in words, once it was read from the server.
     #[serde(skip)]
     call: Option<String>,
+    /// The call that waited has ended.
+    #[serde(skip)]
+    is_over: bool,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -77,13 +82,35 @@ struct CallPart {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct CallState {
+    /// `pending` and `running`, or how it ended.
+    status: String,
     input: Value,
+}
+
+impl CallState {
+    fn is_over(&self) -> bool {
+        matches!(self.status.as_str(), "completed" | "error")
+    }
+}
+
+impl CallPart {
+    fn in_words(&self) -> Option<String> {
+        Some(call::words(&self.tool, &main_input(&self.state.input)?))
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct AskedQuestion {
     question: String,
+    options: Vec<Choice>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Choice {
+    label: String,
+    description: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -110,6 +137,8 @@ pub(crate) struct ServerReport {
     doing: HashMap<String, Activity>,
     approvals: Vec<Request>,
     questions: Vec<Request>,
+    /// It was started for one session alone, so what it remembers concerns no other.
+    pub(crate) is_private: bool,
 }
 
 impl ServerReport {
@@ -117,13 +146,12 @@ impl ServerReport {
         self.doing.contains_key(id)
     }
 
-    /// The first approval and the first question that a session waits for.
-    pub(crate) fn waiting(&self, id: &str) -> (Option<&Request>, Option<&Request>) {
-        let first = |requests: &'_ [Request]| requests.iter().position(|request| request.session == id);
-        (
-            first(&self.approvals).map(|at| &self.approvals[at]),
-            first(&self.questions).map(|at| &self.questions[at]),
-        )
+    /// The first approval and the first question that a session waits for, or the one request with this id.
+    pub(crate) fn waiting(&self, id: &str, named: Option<&str>) -> (Option<&Request>, Option<&Request>) {
+        let is_meant = |request: &&Request| {
+            request.session == id && named.is_none_or(|named| request.id == named) && self.works_on(id)
+        };
+        (self.approvals.iter().find(is_meant), self.questions.iter().find(is_meant))
     }
 }
 
@@ -140,25 +168,23 @@ pub(crate) fn ask(kernel: &KernelView, joined: &mut Joined) {
             continue;
         };
         for directory in directories {
-            if let Some((report, address)) = report_of(process, &directory) {
-                apply_report(&report, reference, &directory, address, kernel, &mut joined.claims);
+            if let Some((mut report, door)) = report_of(process, &directory) {
+                report.is_private = kernel.private_server_of(process).is_some();
+                apply_report(&report, reference, &directory, &door, kernel, &mut joined.claims);
             }
         }
     }
 }
 
-fn report_of(process: &Process, directory: &str) -> Option<(ServerReport, SocketAddr)> {
-    process
-        .listening
-        .seen()?
-        .iter()
-        .find_map(|address| Some((report_at(*address, directory, SURVEY_TIMEOUT)?, *address)))
+fn report_of(process: &Process, directory: &str) -> Option<(ServerReport, Door)> {
+    let mut doors = Door::all_of(process).into_iter();
+    doors.find_map(|door| Some((report_at(&door, directory, SURVEY_TIMEOUT)?, door)))
 }
 
-/// What the server at an address reports about a directory; `None` if it is not an OpenCode server.
-pub(crate) fn report_at(address: SocketAddr, directory: &str, timeout: Duration) -> Option<ServerReport> {
+/// What the server behind a door reports about a directory; `None` if it is not an OpenCode server.
+pub(crate) fn report_at(door: &Door, directory: &str, timeout: Duration) -> Option<ServerReport> {
     let query = format!("?directory={}", escaped(directory));
-    let json = |path: &str| get(address, &format!("{path}{query}"), timeout);
+    let json = |path: &str| get(door, &format!("{path}{query}"), timeout);
     let mut report = ServerReport {
         doing: serde_json::from_slice(&json("/session/status")?).ok()?,
         ..ServerReport::default()
@@ -168,22 +194,26 @@ pub(crate) fn report_at(address: SocketAddr, directory: &str, timeout: Duration)
         report.approvals = requests("/permission").unwrap_or_default();
         report.questions = requests("/question").unwrap_or_default();
         for request in report.approvals.iter_mut().chain(&mut report.questions) {
-            request.call = waiting_call(request, &json);
+            let part = waiting_call(request, &json);
+            // The server keeps the requests of an aborted turn for ever, and an answer to one does nothing.
+            request.is_over = part.as_ref().is_some_and(|part| part.state.is_over());
+            request.call = part.and_then(|part| part.in_words());
             request.session = main_session(&request.session, &report.doing, &json);
         }
+        report.approvals.retain(|request| !request.is_over);
+        report.questions.retain(|request| !request.is_over);
     }
     Some(report)
 }
 
 /// The call that a request is about, as the model made it.
-fn waiting_call(request: &Request, json: &dyn Fn(&str) -> Option<Vec<u8>>) -> Option<String> {
+fn waiting_call(request: &Request, json: &dyn Fn(&str) -> Option<Vec<u8>>) -> Option<CallPart> {
     let asked = request.tool.as_ref()?;
     let is_safe = |id: &str| id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     let path = format!("/session/{}/message/{}", request.session, asked.message);
     let body = (is_safe(&request.session) && is_safe(&asked.message)).then(|| json(&path)).flatten()?;
     let message: Calls = serde_json::from_slice(&body).ok()?;
-    let part = message.parts.iter().find(|part| part.call == asked.call)?;
-    Some(call::words(&part.tool, &main_input(&part.state.input)?))
+    message.parts.into_iter().find(|part| part.call == asked.call)
 }
 
 /// A sub-agent's question keeps its parent waiting, and people see the parent.
@@ -209,7 +239,7 @@ fn apply_report(
     report: &ServerReport,
     process: ProcessRef,
     directory: &str,
-    address: SocketAddr,
+    door: &Door,
     kernel: &KernelView,
     claims: &mut Vec<Claim>,
 ) {
@@ -226,14 +256,14 @@ fn apply_report(
         let Some(doing) = report.doing.get(&claim.id) else {
             claim.live_report = Some(LiveReport {
                 turn: Some(Turn::new(TurnState::Ended, None)),
-                evidence: vec![said(format!("the server at {address} does not work on it"))],
+                evidence: vec![said(format!("the server at {door} does not work on it"))],
                 ..LiveReport::default()
             });
             continue;
         };
         claim.tie = Tie::Exact;
         claim.live_report = Some(live_report(report, doing, &claim.id, |state| {
-            said(format!("the server at {address} says: {state}"))
+            said(format!("the server at {door} says: {state}"))
         }));
     }
 }
@@ -246,7 +276,7 @@ fn live_report(
 ) -> LiveReport {
     let of_this = |requests: &'_ [Request], kind| -> Vec<Pending> {
         let mine = requests.iter().filter(|request| request.session == id);
-        mine.map(|request| Pending::new(kind, summary(request), None).answerable(true)).collect()
+        mine.map(|request| pending(request, kind, report.is_private)).collect()
     };
     let approvals = of_this(&report.approvals, PendingKind::Approval);
     let questions = of_this(&report.questions, PendingKind::Question);
@@ -267,12 +297,49 @@ fn live_report(
     LiveReport { turn: Some(turn), detail, pending, since: None, evidence: vec![said(words)] }
 }
 
+fn pending(request: &Request, kind: PendingKind, is_private: bool) -> Pending {
+    let (summary, options) = match kind {
+        PendingKind::Question => {
+            let (words, options) = questions(&in_words(&request.questions), Some(rejection()));
+            (Some(words), options)
+        }
+        _ => (summary(request), permission_options(request, is_private)),
+    };
+    Pending {
+        answerable: !request.id.is_empty(),
+        id: Some(request.id.clone()).filter(|id| !id.is_empty()),
+        options,
+        ..Pending::new(kind, summary, None)
+    }
+}
+
+fn in_words(questions: &[AskedQuestion]) -> Vec<Question<'_>> {
+    questions
+        .iter()
+        .map(|asked| Question {
+            words: &asked.question,
+            choices: asked.options.iter().map(|one| (one.label.as_str(), one.description.as_str())).collect(),
+        })
+        .collect()
+}
+
+/// What is allowed always stays in the memory of the server, for all sessions that it runs.
+fn permission_options(request: &Request, is_private: bool) -> Vec<PendingOption> {
+    let scope = if is_private { OptionScope::Session } else { OptionScope::Unknown };
+    let always = call::words("Allow always", &request.always.join(", "));
+    vec![
+        option("once", "Allow once", OptionKind::AllowOnce, OptionScope::Once),
+        option("always", &always, OptionKind::AllowAlways, scope),
+        rejection(),
+    ]
+}
+
+fn rejection() -> PendingOption {
+    option("reject", "Reject", OptionKind::Deny, OptionScope::Once)
+}
+
 /// If the call itself is not known, the texts that the rules were matched against, one per line.
 fn summary(request: &Request) -> Option<String> {
-    if !request.questions.is_empty() {
-        let questions: Vec<&str> = request.questions.iter().map(|asked| asked.question.as_str()).collect();
-        return Some(visible(&questions.join("\n")));
-    }
     let matched = || Some(call::words(request.permission.as_deref()?, &request.patterns.join("\n")));
     request.call.clone().or_else(matched)
 }

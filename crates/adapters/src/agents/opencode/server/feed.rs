@@ -1,12 +1,12 @@
 //! Listens to an OpenCode server: `GET /global/event` announces everything that this process runs, in any directory.
 
 use std::io;
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
-use super::http::ask;
+use super::http::{Door, ask};
 use crate::feed::{Feed, FeedMessage, Lost};
 use crate::wire::deadline::{Bounded, Timed};
 use crate::wire::http::{Events, Request};
@@ -17,7 +17,7 @@ const GREETING: Duration = Duration::from_secs(5);
 const LARGEST_EVENT: usize = 1 << 20;
 
 pub(crate) struct ServerFeed {
-    address: SocketAddr,
+    door: Door,
     events: Option<Events<Bounded<TcpStream>>>,
 }
 
@@ -32,26 +32,27 @@ struct Event {
     kind: String,
 }
 
-impl ServerFeed {
-    pub(crate) fn new(address: SocketAddr) -> Self {
-        Self { address, events: None }
+/// Subscribes to everything that the server announces.
+pub(super) fn subscribe(door: &Door) -> io::Result<Events<Bounded<TcpStream>>> {
+    let host = door.to_string();
+    let request = Request { accept: "text/event-stream", ..Request::get(&host, "/global/event") };
+    let response = ask(door, &request, GREETING)?;
+    if response.head.status != 200 {
+        let words = format!("the server at {door} has no events for us");
+        return Err(io::Error::new(io::ErrorKind::Unsupported, words));
     }
+    Ok(response.events(LARGEST_EVENT))
+}
 
-    fn connect(&self) -> io::Result<Events<Bounded<TcpStream>>> {
-        let host = self.address.to_string();
-        let request = Request { accept: "text/event-stream", ..Request::get(&host, "/global/event") };
-        let response = ask(self.address, &request, GREETING)?;
-        if response.head.status != 200 {
-            let words = format!("the server at {} has no events for us", self.address);
-            return Err(io::Error::new(io::ErrorKind::Unsupported, words));
-        }
-        Ok(response.events(LARGEST_EVENT))
+impl ServerFeed {
+    pub(crate) fn new(door: Door) -> Self {
+        Self { door, events: None }
     }
 
     fn listen(&mut self, timeout: Duration) -> io::Result<FeedMessage> {
         let until = Instant::now() + timeout;
         let Some(events) = &mut self.events else {
-            self.events = Some(self.connect()?);
+            self.events = Some(subscribe(&self.door)?);
             return Ok(FeedMessage::Changed);
         };
         events.stream().wait_until(until);
@@ -118,7 +119,7 @@ mod tests {
     #[test]
     fn a_server_is_heard_until_it_goes_away() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut feed = ServerFeed::new(listener.local_addr().unwrap());
+        let mut feed = ServerFeed::new(listener.local_addr().unwrap().into());
         let (say, said) = std::sync::mpsc::channel::<String>();
         let server = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
@@ -147,7 +148,7 @@ mod tests {
     #[test]
     fn a_server_without_events_is_lost_and_says_so() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut feed = ServerFeed::new(listener.local_addr().unwrap());
+        let mut feed = ServerFeed::new(listener.local_addr().unwrap().into());
         let server = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
             let _ = stream.read(&mut [0; 1024]);

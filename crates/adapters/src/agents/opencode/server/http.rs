@@ -1,8 +1,11 @@
 //! Sends one request to an OpenCode server: one request, one response, a deadline.
 
+use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
+
+use agentctl_model::Process;
 
 use crate::wire::deadline::Bounded;
 use crate::wire::http::{Request, Response};
@@ -14,6 +17,50 @@ pub(crate) const ACTION_TIMEOUT: Duration = Duration::from_secs(20);
 /// No response to these requests is longer.
 const LONGEST: usize = 8 << 20;
 
+/// The variables in which a server finds the name and the password that it demands.
+pub(crate) const USER: &str = "OPENCODE_SERVER_USERNAME";
+pub(crate) const PASSWORD: &str = "OPENCODE_SERVER_PASSWORD";
+/// The name if none is set.
+pub(crate) const DEFAULT_USER: &str = "opencode";
+
+/// Where a server is reached, and what it demands.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Door {
+    pub(crate) address: SocketAddr,
+    /// The whole value of the header, which nobody may see.
+    authorization: Option<String>,
+}
+
+impl fmt::Display for Door {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.address.fmt(out)
+    }
+}
+
+impl From<SocketAddr> for Door {
+    /// A server without a password.
+    fn from(address: SocketAddr) -> Self {
+        Self { address, authorization: None }
+    }
+}
+
+impl Door {
+    pub(crate) fn with_password(address: SocketAddr, user: &str, password: &str) -> Self {
+        let pair = data_encoding::BASE64.encode(format!("{user}:{password}").as_bytes());
+        Self { address, authorization: Some(format!("Basic {pair}")) }
+    }
+
+    /// Every address on which this process listens. The user who may read its environment may use its password.
+    pub(crate) fn all_of(process: &Process) -> Vec<Self> {
+        let user = process.variable(USER).unwrap_or(DEFAULT_USER);
+        let door = |address: &SocketAddr| match process.variable(PASSWORD) {
+            Some(password) => Self::with_password(*address, user, password),
+            None => Self::from(*address),
+        };
+        process.listening.seen().into_iter().flatten().map(door).collect()
+    }
+}
+
 /// The response of a server.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Reply {
@@ -22,37 +69,32 @@ pub(crate) struct Reply {
 }
 
 /// The body of a successful response; `None` for everything else.
-pub(crate) fn get(address: SocketAddr, path: &str, timeout: Duration) -> Option<Vec<u8>> {
-    let reply = call(address, "GET", path, None, timeout).ok()?;
+pub(crate) fn get(door: &Door, path: &str, timeout: Duration) -> Option<Vec<u8>> {
+    let reply = call(door, "GET", path, None, timeout).ok()?;
     (reply.status == 200).then_some(reply.body)
 }
 
 /// Asks a server to do something; `body` is JSON.
-pub(crate) fn post(address: SocketAddr, path: &str, body: &str) -> io::Result<Reply> {
-    call(address, "POST", path, Some(body), ACTION_TIMEOUT)
+pub(crate) fn post(door: &Door, path: &str, body: &str) -> io::Result<Reply> {
+    call(door, "POST", path, Some(body), ACTION_TIMEOUT)
 }
 
-fn call(
-    address: SocketAddr,
-    method: &str,
-    target: &str,
-    body: Option<&str>,
-    timeout: Duration,
-) -> io::Result<Reply> {
-    let host = address.to_string();
-    let mut response = ask(address, &Request { method, body, ..Request::get(&host, target) }, timeout)?;
+fn call(door: &Door, method: &str, target: &str, body: Option<&str>, timeout: Duration) -> io::Result<Reply> {
+    let host = door.to_string();
+    let mut response = ask(door, &Request { method, body, ..Request::get(&host, target) }, timeout)?;
     Ok(Reply { status: response.head.status, body: response.whole(LONGEST)? })
 }
 
 /// Sends a request and reads the head of its response, within the timeout. The same deadline bounds the body.
 pub(crate) fn ask(
-    address: SocketAddr,
+    door: &Door,
     request: &Request<'_>,
     timeout: Duration,
 ) -> io::Result<Response<Bounded<TcpStream>>> {
     let deadline = Instant::now() + timeout;
-    let mut stream = Bounded::new(TcpStream::connect_timeout(&local(address), timeout)?, deadline);
-    request.write_to(&mut stream)?;
+    let mut stream = Bounded::new(TcpStream::connect_timeout(&local(door.address), timeout)?, deadline);
+    let authorization = door.authorization.as_deref().map(|value| ("Authorization", value));
+    Request { headers: authorization.as_slice(), ..*request }.write_to(&mut stream)?;
     Response::read(stream)
 }
 
@@ -80,7 +122,7 @@ mod tests {
             let _ = stream.read(&mut [0; 1024]);
             stream.write_all(answer).unwrap();
         });
-        let body = get(address, "/", SURVEY_TIMEOUT);
+        let body = get(&address.into(), "/", SURVEY_TIMEOUT);
         server.join().unwrap();
         body
     }
@@ -94,12 +136,26 @@ mod tests {
     }
 
     #[test]
+    fn the_password_of_the_servers_own_environment_is_sent() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let door = Door::with_password(listener.local_addr().unwrap(), "opencode", "secret");
+        let client = std::thread::spawn(move || get(&door, "/", SURVEY_TIMEOUT));
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut heard = [0; 1024];
+        let count = stream.read(&mut heard).unwrap();
+        let heard = String::from_utf8_lossy(&heard[..count]).into_owned();
+        assert!(heard.contains("\r\nAuthorization: Basic b3BlbmNvZGU6c2VjcmV0\r\n"), "{heard}");
+        drop(stream);
+        assert_eq!(client.join().unwrap(), None);
+    }
+
+    #[test]
     fn what_was_refused_is_told_and_no_content_is_an_answer() {
         let posted = |answer: &'static [u8]| {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let address = listener.local_addr().unwrap();
             std::thread::scope(|scope| {
-                let client = scope.spawn(move || post(address, "/x", "{}"));
+                let client = scope.spawn(move || post(&address.into(), "/x", "{}"));
                 let (mut stream, _) = listener.accept().unwrap();
                 let mut heard = [0; 1024];
                 let count = stream.read(&mut heard).unwrap();
@@ -122,6 +178,6 @@ mod tests {
     #[test]
     fn nobody_there_is_no_answer() {
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        assert_eq!(get(address, "/", SURVEY_TIMEOUT), None);
+        assert_eq!(get(&address.into(), "/", SURVEY_TIMEOUT), None);
     }
 }

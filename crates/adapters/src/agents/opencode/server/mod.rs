@@ -2,5 +2,6 @@
 
 pub(super) mod ask;
 pub(super) mod feed;
-mod http;
+pub(super) mod held;
+pub(super) mod http;
 pub(super) mod steer;

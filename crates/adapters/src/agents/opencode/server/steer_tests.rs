@@ -1,5 +1,5 @@
 use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc::{Receiver, channel};
 
 use agentctl_model::ErrorKind;
@@ -48,7 +48,7 @@ fn posted(asked: &Receiver<String>) -> Vec<String> {
 #[test]
 fn words_are_sent_where_the_session_runs() {
     let (address, asked) = serve(&[("/session/status", "{}"), ("/session/ses_1/prompt_async", "")]);
-    let mut steered = Steered::reach(&[address], "/w", "ses_1").unwrap();
+    let mut steered = Steered::reach(&[address.into()], "/w", "ses_1").unwrap();
     steered.send("more \"words\"").unwrap();
     let told = posted(&asked);
     let body: Value =
@@ -56,7 +56,7 @@ fn words_are_sent_where_the_session_runs() {
     assert_eq!(body, json!({"parts": [{"type": "text", "text": "more \"words\""}]}));
     steered.interrupt().unwrap();
     assert!(posted(&asked).is_empty(), "it is not at work");
-    let mut other = Steered::reach(&[address], "/w", "ses_2").unwrap();
+    let mut other = Steered::reach(&[address.into()], "/w", "ses_2").unwrap();
     assert!(no(other.send("x")).message.ends_with("404 no such"));
     assert!(no(other.answer(&Answer::from(Decision::AllowOnce))).message.contains("waits for nothing"));
 }
@@ -74,7 +74,7 @@ fn what_waits_is_answered_by_its_own_id() {
         ("/permission/per_1/reply", "true"),
         ("/session/ses_1/abort", "true"),
     ]);
-    let mut steered = Steered::reach(&[address], "/w", "ses_1").unwrap();
+    let mut steered = Steered::reach(&[address.into()], "/w", "ses_1").unwrap();
     steered.answer(&Answer::from(Decision::AllowOnce)).unwrap();
     steered.answer(&Answer::from(Decision::Deny { reason: None })).unwrap();
     assert!(no(steered.answer(&Answer::from(Decision::Text("yes".into())))).hint.is_some());
@@ -101,7 +101,7 @@ fn a_question_gets_one_answer_each() {
         ("/question/que_1/reply", "true"),
         ("/question/que_1/reject", "true"),
     ]);
-    let mut steered = Steered::reach(&[address], "/w", "ses_1").unwrap();
+    let mut steered = Steered::reach(&[address.into()], "/w", "ses_1").unwrap();
     assert!(steered.answer(&Answer::from(Decision::Text("one line".into()))).is_err());
     assert!(steered.answer(&Answer::from(Decision::AllowOnce)).is_err());
     steered.answer(&Answer::from(Decision::Text("Red\nmy own".into()))).unwrap();
@@ -115,6 +115,42 @@ fn a_question_gets_one_answer_each() {
 #[test]
 fn somebody_elses_server_is_not_spoken_to() {
     let (address, asked) = serve(&[]);
-    assert!(Steered::reach(&[address], "/w", "ses_1").is_err());
+    assert!(Steered::reach(&[address.into()], "/w", "ses_1").is_err());
     assert!(posted(&asked).is_empty());
+}
+
+#[test]
+fn an_answer_goes_to_the_request_that_it_names() {
+    let pages = &[
+        ("/session/status", r#"{"ses_1":{"type":"busy"}}"#),
+        (
+            "/permission",
+            r#"[{"id":"per_0","sessionID":"ses_1","tool":{"messageID":"msg_0","callID":"c0"}},
+                {"id":"per_1","sessionID":"ses_1"},{"id":"per_2","sessionID":"ses_1"}]"#,
+        ),
+        // The turn of this call was aborted.
+        (
+            "/session/ses_1/message/msg_0",
+            r#"{"parts":[{"callID":"c0","tool":"bash","state":{"status":"error"}}]}"#,
+        ),
+        ("/question", "[]"),
+        ("/session/ses_1", "{}"),
+        ("/permission/per_2/reply", "true"),
+    ];
+    let (address, asked) = serve(pages);
+    let answer = |request: &str, decision| Answer { request: Some(request.to_owned()), decision };
+    let reach =
+        || Steered::reach(&[Door::with_password(address, "opencode", "secret")], "/w", "ses_1").unwrap();
+    let reason = Decision::Deny { reason: Some("not now".to_owned()) };
+    assert_eq!(reach().answer(&answer("per_2", reason)).unwrap(), None, "the reason goes with it");
+    let told = posted(&asked);
+    assert_eq!(told, [r#"POST /permission/per_2/reply {"reply":"reject","message":"not now"}"#]);
+    for gone in ["per_0", "per_9"] {
+        let refusal = no(reach().answer(&answer(gone, Decision::AllowOnce)));
+        assert!(refusal.message.contains("any more"), "{refusal}");
+    }
+    let always = answer("per_2", Decision::AllowAlways);
+    assert!(no(reach().answer(&always)).message.contains("every session"));
+    reach().private(true).answer(&always).unwrap();
+    assert_eq!(posted(&asked), [r#"POST /permission/per_2/reply {"reply":"always"}"#]);
 }
