@@ -1,0 +1,52 @@
+//! Gemini CLI, Qwen Code, Copilot and Kimi Code over the Agent Client Protocol.
+
+use agentctl_testkit::NodeAgent;
+
+use crate::rounds::{self, Always, Manner};
+use crate::steer::Scene;
+
+/// Everything that these agents have in common.
+fn does_the_rounds(scene: &Scene, manner: Manner, settings: &str) {
+    let held = rounds::speaks(scene);
+    rounds::hears_in_mid_turn(&held, manner);
+    rounds::asks(&held, manner);
+    rounds::asks_once(&held, manner, settings);
+    rounds::is_interrupted(&held);
+    rounds::is_interrupted_while_it_waits(&held);
+    rounds::survives_an_error(&held, "");
+    let held = rounds::is_resumed(&held);
+    rounds::at_work(&held);
+    held.stop("interrupted");
+}
+
+const GEMINI: Manner =
+    Manner { queues: false, reason: "as-message", goes_on: false, always: Always::Session };
+const QWEN: Manner = Manner { always: Always::Wider, ..GEMINI };
+
+#[test]
+fn gemini_is_spoken_to_and_answered() {
+    let Some(scene) = Scene::set("gemini", |home, url| NodeAgent::gemini(home, url).map(drop)) else {
+        return;
+    };
+    does_the_rounds(&scene, GEMINI, ".gemini/settings.json");
+}
+
+#[test]
+fn qwen_is_spoken_to_and_answered() {
+    let Some(scene) = Scene::set("qwen", |home, url| NodeAgent::qwen(home, url).map(drop)) else { return };
+    does_the_rounds(&scene, QWEN, ".qwen/settings.json");
+}
+
+#[test]
+fn copilot_is_spoken_to_and_answered() {
+    let Some(scene) = Scene::set("copilot", |home, url| NodeAgent::copilot(home, url).map(drop)) else {
+        return;
+    };
+    does_the_rounds(&scene, QWEN, ".copilot/config.json");
+}
+
+#[test]
+fn kimi_is_spoken_to_and_answered() {
+    let Some(scene) = Scene::set("kimi", |home, url| NodeAgent::kimi(home, url).map(drop)) else { return };
+    does_the_rounds(&scene, GEMINI, ".kimi-code/config.toml");
+}
