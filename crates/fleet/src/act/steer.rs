@@ -9,8 +9,8 @@ use std::time::Duration;
 use agentctl_adapters::hold::{Acceptance, Decision, Verb};
 use agentctl_adapters::{Answer, Control, Root};
 use agentctl_model::{
-    Capability, Error, ErrorKind, KernelView, OptionKind, OptionScope, Pending, PendingKind, Session,
-    SessionKey, Status, Surveyed, text,
+    Capability, Entry, EntryKind, Error, ErrorKind, KernelView, OptionKind, OptionScope, Pending,
+    PendingKind, Role, Session, SessionKey, Status, Surveyed, text,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -22,6 +22,9 @@ use crate::{Fleet, Offer};
 
 /// How long a server may take to accept. One that takes longer hangs.
 const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How many of the newest entries are searched for words that were just sent.
+const NEWEST: usize = 20;
 
 /// Who steers, and how long the agent may take.
 #[derive(Debug, Clone, Copy)]
@@ -249,7 +252,7 @@ impl Fleet {
         }
         let words = words.to_owned();
         if let Some(held) = self.holder(target) {
-            return held.tell(Verb::Send { words, as_command: options.as_command }, options);
+            return held.say(words, options, &|words| self.times_recorded(target, words));
         }
         if options.as_command {
             return Err(Error::refused("only a held session can be sent a command of its agent"));
@@ -269,7 +272,8 @@ impl Fleet {
     ) -> Result<Option<ReasonWay>, Error> {
         self.refuse_stopped(target)?;
         if let Some(held) = self.holder(target) {
-            return held.answer(answer, options);
+            let options = SteerOptions { as_command: false, ..options };
+            return held.answer(answer, options, &|words| self.times_recorded(target, words));
         }
         // A reason that has no place in the answer is said afterwards.
         let (answer, reason) = match answer.decision {
@@ -307,6 +311,15 @@ impl Fleet {
             way.control.interrupt(&way.root, &way.view, &way.session)
         });
         done.map_err(|error| self.with_hint(error, &[], target))
+    }
+
+    /// How often the agent's newest records have these words of a person.
+    fn times_recorded(&self, target: &Surveyed, words: &str) -> usize {
+        let is_it = |entry: &Entry| {
+            entry.role == Role::User && entry.kind == EntryKind::Message && entry.text.trim() == words.trim()
+        };
+        let entries = self.read(target, NEWEST).unwrap_or_default();
+        entries.into_iter().filter(is_it).count()
     }
 
     /// The holder of a session, if one holds it now.

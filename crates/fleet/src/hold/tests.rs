@@ -10,11 +10,17 @@ use agentctl_adapters::hold::{Acceptance, Decision, HeldState, Protocol, Said, S
 use agentctl_model::ProcessRef;
 
 use super::holder::{Holder, Limits, Pipes};
-use super::reach::{HoldError, end, state, tell};
+use super::reach::{self, HoldError, end, state};
 use super::wire::{self, Ask, Reader, Reply};
+use crate::act::steer::SteerOptions;
 use crate::keep::launches::LaunchFolder;
 
 const LONG: Duration = Duration::from_secs(30);
+
+fn tell(folder: &Path, verb: Verb, allow_self: bool, timeout: Duration) -> Result<Acceptance, HoldError> {
+    let options = SteerOptions { allow_self, timeout, as_command: false };
+    reach::tell(folder, verb, options, || false)
+}
 
 /// The agent is `cat`. Each message comes back and is accepted then; `wait` is kept here, as by a protocol without a
 /// queue; `mute` is written and never answered; `turn` opens a turn that only an interrupt ends.
