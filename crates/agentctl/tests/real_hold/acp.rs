@@ -1,6 +1,9 @@
 //! Gemini CLI, Qwen Code, Copilot and Kimi Code over the Agent Client Protocol.
 
-use agentctl_testkit::NodeAgent;
+use std::fs;
+
+use agentctl_testkit::{NodeAgent, Skip, TestHome};
+use serde_json::{Value, json};
 
 use crate::rounds::{self, Always, Manner};
 use crate::steer::Scene;
@@ -25,7 +28,9 @@ const QWEN: Manner = Manner { always: Always::Wider, ..GEMINI };
 
 #[test]
 fn gemini_is_spoken_to_and_answered() {
-    let Some(scene) = Scene::set("gemini", |home, url| NodeAgent::gemini(home, url).map(drop)) else {
+    let Some(scene) =
+        Scene::with_model(rounds::model(), "gemini", |home, url| NodeAgent::gemini(home, url).map(drop))
+    else {
         return;
     };
     does_the_rounds(&scene, GEMINI, ".gemini/settings.json");
@@ -33,13 +38,15 @@ fn gemini_is_spoken_to_and_answered() {
 
 #[test]
 fn qwen_is_spoken_to_and_answered() {
-    let Some(scene) = Scene::set("qwen", |home, url| NodeAgent::qwen(home, url).map(drop)) else { return };
+    let Some(scene) = Scene::with_model(rounds::model(), "qwen", |home, url| qwen(home, url)) else { return };
     does_the_rounds(&scene, QWEN, ".qwen/settings.json");
 }
 
 #[test]
 fn copilot_is_spoken_to_and_answered() {
-    let Some(scene) = Scene::set("copilot", |home, url| NodeAgent::copilot(home, url).map(drop)) else {
+    let Some(scene) =
+        Scene::with_model(rounds::model(), "copilot", |home, url| NodeAgent::copilot(home, url).map(drop))
+    else {
         return;
     };
     does_the_rounds(&scene, QWEN, ".copilot/config.json");
@@ -47,6 +54,20 @@ fn copilot_is_spoken_to_and_answered() {
 
 #[test]
 fn kimi_is_spoken_to_and_answered() {
-    let Some(scene) = Scene::set("kimi", |home, url| NodeAgent::kimi(home, url).map(drop)) else { return };
+    let Some(scene) =
+        Scene::with_model(rounds::model(), "kimi", |home, url| NodeAgent::kimi(home, url).map(drop))
+    else {
+        return;
+    };
     does_the_rounds(&scene, GEMINI, ".kimi-code/config.toml");
+}
+
+/// Its own default mode asks a model whether to ask.
+fn qwen(home: &mut TestHome, url: &str) -> Result<(), Skip> {
+    NodeAgent::qwen(home, url)?;
+    let path = home.path().join(".qwen/settings.json");
+    let mut settings: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    settings["tools"] = json!({"approvalMode": "default"});
+    fs::write(path, settings.to_string()).unwrap();
+    Ok(())
 }

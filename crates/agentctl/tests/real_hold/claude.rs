@@ -10,7 +10,7 @@ use crate::{Held, wait_for};
 const MANNER: Manner = Manner { queues: true, reason: "with-answer", goes_on: true, always: Always::Session };
 
 pub(crate) fn scene() -> Option<Scene> {
-    Scene::set("claude-code", |home, url| Claude::settle(home, url).map(drop))
+    Scene::with_model(rounds::model(), "claude-code", |home, url| Claude::settle(home, url).map(drop))
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::steer::Scene;
 const MANNER: Manner = Manner { queues: true, reason: "as-message", goes_on: true, always: Always::Session };
 
 fn scene() -> Option<Scene> {
-    let scene = Scene::set("pi", |home, url| Pi::settle(home, url).map(drop))?;
+    let scene = Scene::with_model(rounds::model(), "pi", |home, url| Pi::settle(home, url).map(drop))?;
     Some(Scene { model_name: Some(pi::MODEL), ..scene })
 }
 

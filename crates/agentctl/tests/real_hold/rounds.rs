@@ -1,6 +1,6 @@
 //! What every held agent must do.
 
-use agentctl_testkit::until_seen;
+use agentctl_testkit::{FakeModel, Reply, until_seen};
 use serde_json::json;
 
 use crate::steer::{ENDLESS, Scene, TIMEOUT};
@@ -23,6 +23,19 @@ pub(crate) enum Always {
     Session,
     /// Everything it offers reaches further than the session.
     Wider,
+}
+
+/// Some agents repeat what failed in the next message, so no script can do this.
+const FAILS: &str = "please fail for good";
+const SUCCEEDS: &str = "please do it after all";
+
+/// A model that knows what these words mean.
+pub(crate) fn model() -> FakeModel {
+    FakeModel::with_rule(|ask| match &ask.prompt {
+        words if words.contains(SUCCEEDS) => Reply::text("nine"),
+        words if words.contains(FAILS) => Reply::status(400, "for good"),
+        _ => Reply::text("ok"),
+    })
 }
 
 /// The first turn, and a second one.
@@ -158,7 +171,7 @@ pub(crate) fn at_work(held: &Held<'_>) {
 
 /// A request that is interrupted is gone.
 pub(crate) fn is_interrupted_while_it_waits(held: &Held<'_>) {
-    let pending = held.asks_to_run("touch late", "[[text:never]]");
+    let pending = held.asks_to_run("mkdir late", "[[text:never]]");
     assert_eq!(held.done("interrupt", &[])["interrupted"], true);
     held.refused("approve", &["--request", pending["id"].as_str().unwrap()]);
     held.becomes("the end of the turn", |seen| seen["status"] == "idle");
@@ -167,10 +180,10 @@ pub(crate) fn is_interrupted_while_it_waits(held: &Held<'_>) {
 
 /// The model answers with an error: the session is still there.
 pub(crate) fn survives_an_error(held: &Held<'_>, words: &str) {
-    held.send("[[err:400|for good]] [[err:400|for good]]");
+    held.send(FAILS);
     let failed = held.becomes("the error", |seen| seen["status"] == "idle" && seen["outcome"] == "failed");
     assert!(failed["statusDetail"].as_str().unwrap_or_default().contains(words), "{failed:#}");
-    assert_eq!(held.send("[[text:nine]] after the error"), "now");
+    assert_eq!(held.send(SUCCEEDS), "now");
     let idle = held.idle("nine");
     assert_ne!(idle["outcome"], "failed", "{idle:#}");
 }

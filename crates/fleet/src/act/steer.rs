@@ -189,7 +189,8 @@ impl Fleet {
     /// [`NoAnswer`](ErrorKind::NoAnswer): it is not known whether the agent accepted the message.
     pub fn send(&self, target: &Surveyed, words: &str, options: SteerOptions) -> Result<SendReceipt, Error> {
         let sent = self.say(target, words, options);
-        let how = sent.map_err(|error| unless_offered(error, &target.key.adapter, Capability::Send))?;
+        let how =
+            sent.map_err(|error| unless_offered(error, &target.session.capabilities, Capability::Send))?;
         let accepted = if how == Acceptance::Queued { Accepted::Queued } else { Accepted::Now };
         let SessionKey { id, adapter, .. } = target.key.clone();
         Ok(SendReceipt { id, adapter, accepted, session: self.now(target) })
@@ -210,8 +211,8 @@ impl Fleet {
         let answer = Answer { request: request.clone(), ..answer };
         let decision = DecisionKind::from(&answer.decision);
         let answered = self.reply(target, answer, options);
-        let message =
-            answered.map_err(|error| unless_offered(error, &target.key.adapter, Capability::Approve))?;
+        let message = answered
+            .map_err(|error| unless_offered(error, &target.session.capabilities, Capability::Approve))?;
         let SessionKey { id, adapter, .. } = target.key.clone();
         Ok(AnswerReceipt {
             id,
@@ -231,7 +232,8 @@ impl Fleet {
         options: SteerOptions,
     ) -> Result<InterruptReceipt, Error> {
         let done = self.break_off(target, options);
-        let how = done.map_err(|error| unless_offered(error, &target.key.adapter, Capability::Interrupt))?;
+        let how =
+            done.map_err(|error| unless_offered(error, &target.session.capabilities, Capability::Interrupt))?;
         let (interrupted, still_queued) = match how {
             Acceptance::Interrupted { was_open, still_queued } => (was_open, still_queued),
             Acceptance::Now | Acceptance::Queued | Acceptance::Answered => (true, 0),

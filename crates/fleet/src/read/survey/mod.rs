@@ -230,6 +230,12 @@ fn add_launch(surveyed: &mut Surveyed, ledger: &Ledger, query: &Query) {
     if let Some((launch, group)) = ledger.of(&surveyed.key, query.text_limit()) {
         surveyed.session.launch = Some(launch);
         surveyed.session.group = group;
+        // Whatever its agent offers elsewhere, this one can be reached.
+        let key = &surveyed.key;
+        if ledger.holder_of(&key.adapter, &key.root, &key.id).is_some() {
+            let capabilities = &mut surveyed.session.capabilities;
+            *capabilities = held::capabilities(capabilities);
+        }
     }
 }
 
