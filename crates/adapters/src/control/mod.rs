@@ -12,8 +12,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use agentctl_model::{
-    CleanSignal, Error, FirstWords, IdSource, Intent, KernelView, Process, Session, SpawnPlan, Stdin, StopWay,
+    CleanSignal, Conversation, Error, FirstWords, IdSource, Intent, KernelView, Process, Session, SpawnPlan,
+    Stdin, StopWay,
 };
+use jiff::Timestamp;
 
 use crate::hold::{Acceptance, Decision, HoldPlan};
 use crate::{Adapter, Root};
@@ -45,6 +47,11 @@ pub trait Control: Adapter {
         let _ = intent;
         Err(Error::refused("this agent has no two-way protocol that agentctl speaks, so it cannot be held")
             .hint("launch it without --hold: the session is one turn long and can be resumed"))
+    }
+
+    /// The moment before which the agent must not take up this conversation as a held one; `None` if any will do.
+    fn hold_not_before(&self, _conversation: &Conversation) -> Option<Timestamp> {
+        None
     }
 
     /// Why this value cannot be given to the agent as its `model`, `system prompt` and so on; `None` if it can. Such

@@ -6,9 +6,9 @@ use std::time::Instant;
 use agentctl_testkit::{Background, until_seen};
 use serde_json::{Value, json};
 
-use crate::claude;
 use crate::house::{Reply, exchange};
-use crate::steer::{ENDLESS, Scene, TIMEOUT};
+use crate::steer::{ENDLESS, Scene};
+use crate::{PATIENCE, claude};
 
 /// A daemon in the home of a scene, and a client for it.
 struct Api<'s> {
@@ -20,7 +20,7 @@ impl<'s> Api<'s> {
     fn open(scene: &'s Scene) -> Self {
         let daemon = Background::spawn(&scene.home, scene.home.agentctl_command(&["daemon", "run"]));
         let api = Self { scene, _daemon: daemon };
-        until_seen(TIMEOUT, "the daemon to serve", || match api.try_ask("GET", "/healthz", "") {
+        until_seen(PATIENCE, "the daemon to serve", || match api.try_ask("GET", "/healthz", "") {
             Some(reply) if reply.status == 200 => Ok(()),
             other => Err(format!("{other:?}")),
         });
@@ -29,7 +29,7 @@ impl<'s> Api<'s> {
 
     fn try_ask(&self, method: &str, target: &str, body: &str) -> Option<Reply> {
         let mut stream = UnixStream::connect(self.scene.home.agentctl_home().join("agentctl.sock")).ok()?;
-        stream.set_read_timeout(Some(TIMEOUT)).ok()?;
+        stream.set_read_timeout(Some(PATIENCE)).ok()?;
         let request = format!(
             "{method} {target} HTTP/1.1\r\nHost: agentctl\r\nConnection: close\r\n\
              Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
@@ -53,7 +53,7 @@ impl<'s> Api<'s> {
 
     #[track_caller]
     fn becomes(&self, session: &str, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
-        until_seen(TIMEOUT, what, || {
+        until_seen(PATIENCE, what, || {
             let seen = self.ask("GET", session, &Value::Null).json();
             if fits(&seen) { Ok(seen) } else { Err(format!("{seen:#}")) }
         })
@@ -64,7 +64,7 @@ impl<'s> Api<'s> {
         let mut command = self.scene.home.agentctl_command(&["events"]);
         command.env_remove("AGENTCTL_NO_DAEMON");
         let events = Background::spawn(&self.scene.home, command);
-        until_seen(TIMEOUT, "the listener", || {
+        until_seen(PATIENCE, "the listener", || {
             let daemon = self.ask("GET", "/v1/daemon", &Value::Null).json();
             if daemon["listeners"].as_u64() > Some(0) { Ok(()) } else { Err(format!("{daemon:#}")) }
         });
@@ -75,7 +75,7 @@ impl<'s> Api<'s> {
 /// The first event of this kind that fits.
 #[track_caller]
 fn told(events: &Background, kind: &str, fits: impl Fn(&Value) -> bool) -> Value {
-    until_seen(TIMEOUT, kind, || {
+    until_seen(PATIENCE, kind, || {
         let out = events.stdout();
         let mut lines = out.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         lines.find(|event| event["type"] == kind && fits(event)).ok_or(out)
@@ -147,7 +147,7 @@ fn claude_code_is_held_through_http() {
     let done = api.done(&format!("{session}/interrupt"), &Value::Null);
     assert_eq!(done["interrupted"], true, "{done:#}");
     api.becomes(&session, "the end of the turn", |seen| seen["status"] == "idle");
-    until_seen(TIMEOUT, "the end of the tool", || {
+    until_seen(PATIENCE, "the end of the tool", || {
         let left = scene.processes().into_iter().find(|(_, line)| line.contains(ENDLESS));
         left.map_or(Ok(()), |left| Err(format!("{left:?}")))
     });

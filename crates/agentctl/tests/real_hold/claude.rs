@@ -4,8 +4,8 @@ use agentctl_testkit::{Claude, until_seen};
 use rustix::process::Signal;
 
 use crate::rounds::{self, Always, Manner};
-use crate::steer::{Scene, TIMEOUT};
-use crate::{Held, wait_for};
+use crate::steer::Scene;
+use crate::{Held, PATIENCE, wait_for};
 
 const MANNER: Manner = Manner { queues: true, reason: "with-answer", goes_on: true, always: Always::Session };
 
@@ -80,7 +80,7 @@ fn a_runner_killed_while_the_agent_waits_denies() {
     let held = Held::launch(&scene, "[[bash:touch asked]] [[text:went on]]", &[]);
     let pending = held.asked("approval");
     scene.home.signal(held.runner(), Signal::KILL);
-    until_seen(TIMEOUT, "the end of the turn", || {
+    until_seen(PATIENCE, "the end of the turn", || {
         let now = scene.status(&held.id);
         if now["status"] == "stopped" { Ok(()) } else { Err(format!("{now:#}")) }
     });

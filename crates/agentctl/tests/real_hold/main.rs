@@ -21,7 +21,9 @@ use std::time::Duration;
 
 use agentctl_testkit::{Background, Output, until, until_seen};
 use serde_json::{Value, json};
-use steer::{ENDLESS, Scene, TIMEOUT};
+use steer::{ENDLESS, Scene};
+
+pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 
 /// One held session, reached through the command line.
 pub(crate) struct Held<'s> {
@@ -75,7 +77,7 @@ impl<'s> Held<'s> {
 
     #[track_caller]
     pub(crate) fn becomes(&self, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
-        until_seen(Duration::from_mins(1), what, || {
+        until_seen(PATIENCE, what, || {
             let seen = self.scene.status(&self.id);
             if fits(&seen) { Ok(seen) } else { Err(format!("{seen:#}")) }
         })
@@ -133,7 +135,7 @@ impl<'s> Held<'s> {
 
     #[track_caller]
     pub(crate) fn wait_for_end_of_tool(&self) {
-        until_seen(TIMEOUT, "the end of the tool", || {
+        until_seen(PATIENCE, "the end of the tool", || {
             let left: Vec<_> =
                 self.scene.processes().into_iter().filter(|(_, line)| line.contains(ENDLESS)).collect();
             if left.is_empty() { Ok(()) } else { Err(format!("{left:#?}")) }
@@ -167,5 +169,5 @@ impl<'s> Held<'s> {
 
 /// Waits for a file that a tool makes.
 pub(crate) fn wait_for(held: &Held<'_>, file: &str) {
-    until(TIMEOUT, file, || held.exists(file).then_some(()));
+    until(PATIENCE, file, || held.exists(file).then_some(()));
 }

@@ -3,8 +3,8 @@
 use agentctl_testkit::{FakeModel, Reply, until_seen};
 use serde_json::json;
 
-use crate::steer::{ENDLESS, Scene, TIMEOUT};
-use crate::{Held, wait_for};
+use crate::steer::{ENDLESS, Scene};
+use crate::{Held, PATIENCE, wait_for};
 
 /// How the agents differ.
 #[derive(Debug, Clone, Copy)]
@@ -64,7 +64,7 @@ pub(crate) fn hears_in_mid_turn(held: &Held<'_>, manner: Manner) {
         let mut sender = held.begin("send", &["[[text:four]] fourth"]);
         assert!(sender.try_wait().is_none(), "{} {}", sender.stdout(), sender.stderr());
         held.scene.model.open("third");
-        assert!(sender.wait(TIMEOUT).success(), "{}", sender.stderr());
+        assert!(sender.wait(PATIENCE).success(), "{}", sender.stderr());
         assert!(sender.stdout().contains(r#""now""#), "{}", sender.stdout());
     }
     held.scene.model.wait_turn("[[text:four]] fourth", 0);
@@ -97,7 +97,7 @@ pub(crate) fn asks(held: &Held<'_>, manner: Manner) {
     held.refused("approve", &["--request", request]);
     let taken = held.done("deny", &["--message", "not on a Tuesday"]);
     assert_eq!((&taken["decision"], &taken["message"]), (&"deny".into(), &manner.reason.into()), "{taken:#}");
-    until_seen(TIMEOUT, "the reason at the model", || {
+    until_seen(PATIENCE, "the reason at the model", || {
         if held.model_heard("not on a Tuesday") {
             Ok(())
         } else {
