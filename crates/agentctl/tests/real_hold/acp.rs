@@ -14,6 +14,9 @@ fn does_the_rounds(scene: &Scene, manner: Manner, settings: &str) {
     rounds::hears_in_mid_turn(&held, manner);
     rounds::asks(&held, manner);
     rounds::asks_once(&held, manner, settings);
+    if manner.has_questions {
+        rounds::answers_a_question(&held, "ask_user_question");
+    }
     rounds::is_interrupted(&held);
     rounds::is_interrupted_while_it_waits(&held);
     rounds::survives_an_error(&held, "");
@@ -22,9 +25,15 @@ fn does_the_rounds(scene: &Scene, manner: Manner, settings: &str) {
     held.stop("interrupted");
 }
 
-const GEMINI: Manner =
-    Manner { queues: false, reason: "as-message", goes_on: false, always: Always::Session };
-const QWEN: Manner = Manner { always: Always::Wider, ..GEMINI };
+const GEMINI: Manner = Manner {
+    queues: false,
+    reason: "as-message",
+    goes_on: false,
+    always: Always::Session,
+    has_questions: false,
+};
+const COPILOT: Manner = Manner { always: Always::Wider, ..GEMINI };
+const QWEN: Manner = Manner { has_questions: true, ..COPILOT };
 
 #[test]
 fn gemini_is_spoken_to_and_answered() {
@@ -49,7 +58,7 @@ fn copilot_is_spoken_to_and_answered() {
     else {
         return;
     };
-    does_the_rounds(&scene, QWEN, ".copilot/config.json");
+    does_the_rounds(&scene, COPILOT, ".copilot/config.json");
 }
 
 #[test]

@@ -7,7 +7,13 @@ use crate::rounds::{self, Always, Manner};
 use crate::steer::Scene;
 use crate::{Held, PATIENCE, wait_for};
 
-const MANNER: Manner = Manner { queues: true, reason: "with-answer", goes_on: true, always: Always::Session };
+const MANNER: Manner = Manner {
+    queues: true,
+    reason: "with-answer",
+    goes_on: true,
+    always: Always::Session,
+    has_questions: true,
+};
 
 pub(crate) fn scene() -> Option<Scene> {
     Scene::with_model(rounds::model(), "claude-code", |home, url| Claude::settle(home, url).map(drop))
@@ -20,26 +26,13 @@ fn claude_code_is_spoken_to_and_answered() {
     rounds::hears_in_mid_turn(&held, MANNER);
     rounds::asks(&held, MANNER);
     rounds::asks_once(&held, MANNER, ".claude/settings.json");
-    answers_a_question(&held);
+    rounds::answers_a_question(&held, "AskUserQuestion");
     rounds::is_interrupted(&held);
     rounds::is_interrupted_while_it_waits(&held);
     rounds::survives_an_error(&held, "for good");
     let held = rounds::is_resumed(&held);
     rounds::at_work(&held);
     held.stop("interrupted");
-}
-
-fn answers_a_question(held: &Held<'_>) {
-    let question = r#"{"questions": [ {"question": "Which colour?", "header": "Colour", "multiSelect": false,
-        "options": [ {"label": "Red", "description": "r"}, {"label": "Blue", "description": "b"} ] } ] }"#;
-    assert_eq!(held.send(&format!("[[tool:AskUserQuestion|{question}]] [[text:asked]]")), "now");
-    let pending = held.asked("question");
-    assert!(pending["summary"].as_str().unwrap().contains("Which colour?"), "{pending:#}");
-    held.refused("approve", &[]);
-    let taken = held.done("answer", &["rather green"]);
-    assert_eq!(taken["decision"], "answer", "{taken:#}");
-    held.idle("asked");
-    assert!(held.model_heard("rather green"));
 }
 
 /// The agent finishes its turn without its runner; then the session is what its records say.

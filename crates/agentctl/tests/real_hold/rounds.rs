@@ -16,6 +16,7 @@ pub(crate) struct Manner {
     /// After a denial the turn goes on.
     pub(crate) goes_on: bool,
     pub(crate) always: Always,
+    pub(crate) has_questions: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -197,4 +198,18 @@ pub(crate) fn is_resumed<'s>(held: &Held<'s>) -> Held<'s> {
     assert_eq!(held.send("[[text:eleven]] and again"), "now");
     held.idle("eleven");
     Held { scene: held.scene, id: held.id.clone() }
+}
+
+/// A question of the agent's own tool.
+pub(crate) fn answers_a_question(held: &Held<'_>, tool: &str) {
+    let question = r#"{"questions": [ {"question": "Which colour?", "header": "Colour", "multiSelect": false,
+        "options": [ {"label": "Red", "description": "r"}, {"label": "Blue", "description": "b"} ] } ] }"#;
+    assert_eq!(held.send(&format!("[[tool:{tool}|{question}]] [[text:asked]]")), "now");
+    let pending = held.asked("question");
+    assert!(pending["summary"].as_str().unwrap().contains("Which colour?"), "{pending:#}");
+    held.refused("approve", &[]);
+    let taken = held.done("answer", &["rather green"]);
+    assert_eq!(taken["decision"], "answer", "{taken:#}");
+    held.idle("asked");
+    assert!(held.model_heard("rather green"));
 }

@@ -232,7 +232,8 @@ fn add_launch(surveyed: &mut Surveyed, ledger: &Ledger, query: &Query) {
         surveyed.session.group = group;
         // Whatever its agent offers elsewhere, this one can be reached.
         let key = &surveyed.key;
-        if ledger.holder_of(&key.adapter, &key.root, &key.id).is_some() {
+        let is_held = || ledger.holder_of(&key.adapter, &key.root, &key.id).is_some();
+        if surveyed.session.is_live() && is_held() {
             let capabilities = &mut surveyed.session.capabilities;
             *capabilities = held::capabilities(capabilities);
         }
