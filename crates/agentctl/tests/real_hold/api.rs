@@ -1,7 +1,6 @@
 //! Held sessions through HTTP, and what the stream of events says of them.
 
 use std::os::unix::net::UnixStream;
-use std::time::Instant;
 
 use agentctl_testkit::{Background, until_seen};
 use serde_json::{Value, json};
@@ -97,14 +96,12 @@ fn claude_code_is_held_through_http() {
     let message = json!({"message": "[[bash:touch allowed]] [[bash:touch denied]] [[text:two]]"});
     let sent = api.done(&format!("{session}/send"), &message);
     assert_eq!(sent["id"], id.as_str(), "{sent:#}");
-    let began = Instant::now();
     let asked = |event: &Value, command: &str| {
         let pending = &event["session"]["pending"][0];
         pending["summary"].as_str().is_some_and(|words| words.contains(command))
             && pending["answerable"] == true
     };
     let waits = told(&events, "session.waiting", |event| asked(event, "touch allowed"));
-    println!("the request was told after {:?}", began.elapsed());
     let first = waits["session"]["pending"][0]["id"].clone();
     let answer = format!("{session}/answer");
     let wrong = api.ask("POST", &answer, &json!({"decision": "approve", "request": "another"}));
