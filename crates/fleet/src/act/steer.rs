@@ -254,7 +254,7 @@ impl Fleet {
         }
         let words = words.to_owned();
         if let Some(held) = self.holder(target) {
-            return held.say(words, options, &|words| self.times_recorded(target, words));
+            return held.say(&words, options, &|words| self.times_recorded(target, words));
         }
         if options.as_command {
             return Err(Error::refused("only a held session can be sent a command of its agent"));
@@ -306,7 +306,7 @@ impl Fleet {
                 .map(|()| Acceptance::Interrupted { was_open: true, still_queued });
         }
         if let Some(held) = self.holder(target) {
-            return held.tell(Verb::Interrupt, options);
+            return held.tell(&Verb::Interrupt, options);
         }
         let way = self.way_in(target)?;
         let done = within(options.timeout, &target.key.adapter, move || {

@@ -330,7 +330,9 @@ impl Line {
             }
         }
         self.publish();
-        replies.into_iter().for_each(|reply| self.reply(reply));
+        for reply in replies {
+            self.reply(reply);
+        }
     }
 
     fn publish(&self) {

@@ -47,7 +47,7 @@ impl Held {
     }
 
     /// Tells the agent something that only its protocol can accept, and waits for that.
-    pub(crate) fn tell(&self, verb: Verb, options: SteerOptions) -> Result<Acceptance, Error> {
+    pub(crate) fn tell(&self, verb: &Verb, options: SteerOptions) -> Result<Acceptance, Error> {
         Ok(tell(&self.folder, verb, options, || false)?)
     }
 
@@ -55,13 +55,13 @@ impl Held {
     /// words is a proof as well; `recorded` counts them there.
     pub(crate) fn say(
         &self,
-        words: String,
+        words: &str,
         options: SteerOptions,
         recorded: &dyn Fn(&str) -> usize,
     ) -> Result<Acceptance, Error> {
-        let before = recorded(&words);
-        let verb = Verb::Send { words: words.clone(), as_command: options.as_command };
-        Ok(tell(&self.folder, verb, options, || recorded(&words) > before)?)
+        let before = recorded(words);
+        let verb = Verb::Send { words: words.to_owned(), as_command: options.as_command };
+        Ok(tell(&self.folder, &verb, options, || recorded(words) > before)?)
     }
 
     /// Answers a request. A reason that has no place in the answer is the next message.
@@ -82,9 +82,9 @@ impl Held {
             decision => (decision, None),
         };
         let has_reason = matches!(decision, Decision::Deny { reason: Some(_) });
-        self.tell(Verb::Answer { request, decision }, options)?;
+        self.tell(&Verb::Answer { request, decision }, options)?;
         if let Some(words) = after {
-            let told = self.say(words, options, recorded);
+            let told = self.say(&words, options, recorded);
             return told.map(|_| Some(ReasonWay::AsMessage)).map_err(|error| Error {
                 message: format!("the denial was accepted, its reason was not: {}", error.message),
                 ..error
@@ -137,7 +137,7 @@ pub(crate) fn end(folder: &Path, allow_self: bool) -> Result<(), HoldError> {
 /// Tells the agent something and waits for its proof that it took it: its word, or its records.
 pub(crate) fn tell(
     folder: &Path,
-    verb: Verb,
+    verb: &Verb,
     options: SteerOptions,
     is_recorded: impl Fn() -> bool,
 ) -> Result<Acceptance, HoldError> {
@@ -158,7 +158,7 @@ pub(crate) fn tell(
             Reply::Accepted(how) => Ok(how),
             Reply::Refused(reason) => Err(HoldError::Refused(reason)),
             // The same words of somebody else were recorded, and ours were still with the runner.
-            Reply::Withdrawn if heard == Heard::Recorded => continue,
+            Reply::Withdrawn if heard == Heard::Recorded && Instant::now() < deadline => continue,
             Reply::Withdrawn => Err(HoldError::Withdrawn),
             // The agent has it and has said nothing about it, so its records say it.
             Reply::Lost(_) if heard == Heard::Recorded => Ok(Acceptance::Now),

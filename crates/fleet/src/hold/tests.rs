@@ -19,7 +19,7 @@ const LONG: Duration = Duration::from_secs(30);
 
 fn tell(folder: &Path, verb: Verb, allow_self: bool, timeout: Duration) -> Result<Acceptance, HoldError> {
     let options = SteerOptions { allow_self, timeout, as_command: false };
-    reach::tell(folder, verb, options, || false)
+    reach::tell(folder, &verb, options, || false)
 }
 
 /// The agent is `cat`. Each message comes back and is accepted then; `wait` is kept here, as by a protocol without a
@@ -204,6 +204,21 @@ fn a_process_of_the_agent_may_look_but_not_steer() {
     assert!(matches!(end(scene.folder(), false), Err(HoldError::Refused(_))));
     let allowed = tell(scene.folder(), Verb::Send { words: "one".into(), as_command: false }, true, LONG);
     assert!(matches!(allowed, Ok(Acceptance::Now)), "{allowed:?}");
+}
+
+/// What the agent has recorded it has taken, whatever its protocol says; what still waits here it has not.
+#[test]
+fn a_record_is_a_proof_for_what_the_agent_has() {
+    let scene = Scene::new(Limits::default());
+    let options = SteerOptions { timeout: Duration::from_millis(700), ..SteerOptions::default() };
+    let told = |words: &str| {
+        let verb = Verb::Send { words: words.into(), as_command: false };
+        reach::tell(scene.folder(), &verb, options, || true)
+    };
+    let taken = told("mute");
+    assert!(matches!(taken, Ok(Acceptance::Now)), "{taken:?}");
+    let kept = told("wait");
+    assert!(matches!(kept, Err(HoldError::Withdrawn)), "{kept:?}");
 }
 
 #[test]
