@@ -24,6 +24,7 @@ use crate::surroundings::Surroundings;
     agentctl resume 5f0c --fork 'Try it another way'\n\n\
     A session that is live in another process is refused: `agentctl send` speaks to\n\
     it where the agent offers a way in.")]
+#[expect(clippy::struct_excessive_bools, reason = "one per flag")]
 pub(crate) struct Args {
     #[command(flatten)]
     target: Target,

@@ -47,7 +47,7 @@ fn gemini_is_spoken_to_and_answered() {
 
 #[test]
 fn qwen_is_spoken_to_and_answered() {
-    let Some(scene) = Scene::with_model(rounds::model(), "qwen", |home, url| qwen(home, url)) else { return };
+    let Some(scene) = Scene::with_model(rounds::model(), "qwen", qwen) else { return };
     does_the_rounds(&scene, QWEN, ".qwen/settings.json");
 }
 
