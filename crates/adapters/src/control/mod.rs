@@ -13,8 +13,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use agentctl_model::{
-    CleanSignal, Error, FirstWords, IdSource, Intent, KernelView, Process, Session, SpawnPlan, Stdin, StopWay,
+    CleanSignal, Conversation, Error, FirstWords, IdSource, Intent, KernelView, Process, Session, SpawnPlan,
+    Stdin, StopWay,
 };
+use jiff::Timestamp;
 
 use crate::hold::{Acceptance, Decision, HoldPlan};
 use crate::{Adapter, Root};
@@ -53,6 +55,11 @@ pub trait Control: Adapter {
         let _ = intent;
         Err(Error::refused("this agent cannot be given a prompt for its own screen")
             .hint("launch it without --terminal"))
+    }
+
+    /// The moment before which the agent must not take up this conversation as a held one; `None` if any will do.
+    fn hold_not_before(&self, _conversation: &Conversation) -> Option<Timestamp> {
+        None
     }
 
     /// Why this value cannot be given to the agent as its `model`, `system prompt` and so on; `None` if it can. Such

@@ -3,11 +3,20 @@
 
 use agentctl_model::{Capability, Error, ErrorKind};
 
-/// Returns the same error, but a refusal by an agent without this capability becomes `Unsupported`.
-pub(crate) fn unless_offered(error: Error, adapter: &str, wanted: Capability) -> Error {
-    let card = agentctl_adapters::registry().into_iter().map(agentctl_adapters::Adapter::card);
-    let offers = card.filter(|card| card.name == adapter).any(|card| card.capabilities.contains(&wanted));
-    if error.kind == ErrorKind::Refused && !offers { error.of_kind(ErrorKind::Unsupported) } else { error }
+/// Returns the same error, but a refusal where this is never offered becomes `Unsupported`.
+pub(crate) fn unless_offered(error: Error, offered: &[Capability], wanted: Capability) -> Error {
+    let is_offered = offered.contains(&wanted);
+    if error.kind == ErrorKind::Refused && !is_offered {
+        error.of_kind(ErrorKind::Unsupported)
+    } else {
+        error
+    }
+}
+
+/// Returns what an agent offers for a session that does not exist yet.
+pub(crate) fn capabilities_of(adapter: &str) -> &'static [Capability] {
+    let mut cards = agentctl_adapters::registry().into_iter().map(agentctl_adapters::Adapter::card);
+    cards.find(|card| card.name == adapter).map_or(&[], |card| card.capabilities)
 }
 
 #[cfg(test)]
@@ -16,7 +25,7 @@ mod tests {
 
     #[test]
     fn only_a_refusal_of_what_the_agent_never_offers_is_unsupported() {
-        let kind = |error, adapter, wanted| unless_offered(error, adapter, wanted).kind;
+        let kind = |error, adapter, wanted| unless_offered(error, capabilities_of(adapter), wanted).kind;
         assert_eq!(kind(Error::refused("x"), "codex", Capability::Stop), ErrorKind::Refused);
         assert_eq!(kind(Error::refused("x"), "gemini", Capability::Send), ErrorKind::Unsupported);
         assert_eq!(kind(Error::refused("x"), "nobody", Capability::Stop), ErrorKind::Unsupported);

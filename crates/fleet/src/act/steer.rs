@@ -9,8 +9,8 @@ use std::time::Duration;
 use agentctl_adapters::hold::{Acceptance, Decision, Verb};
 use agentctl_adapters::{Answer, Control, Root};
 use agentctl_model::{
-    Capability, Error, ErrorKind, KernelView, OptionKind, OptionScope, Pending, PendingKind, Session,
-    SessionKey, Status, Surveyed, text,
+    Capability, Entry, EntryKind, Error, ErrorKind, KernelView, OptionKind, OptionScope, Pending,
+    PendingKind, Role, Session, SessionKey, Status, Surveyed, text,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -23,6 +23,9 @@ use crate::{Fleet, Offer};
 
 /// How long a server may take to accept. One that takes longer hangs.
 const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How many of the newest entries are searched for words that were just sent.
+const NEWEST: usize = 20;
 
 /// Who steers, and how long the agent may take.
 #[derive(Debug, Clone, Copy)]
@@ -186,7 +189,8 @@ impl Fleet {
     /// [`NoAnswer`](ErrorKind::NoAnswer): it is not known whether the agent accepted the message.
     pub fn send(&self, target: &Surveyed, words: &str, options: SteerOptions) -> Result<SendReceipt, Error> {
         let sent = self.say(target, words, options);
-        let how = sent.map_err(|error| unless_offered(error, &target.key.adapter, Capability::Send))?;
+        let how =
+            sent.map_err(|error| unless_offered(error, &target.session.capabilities, Capability::Send))?;
         let accepted = if how == Acceptance::Queued { Accepted::Queued } else { Accepted::Now };
         let SessionKey { id, adapter, .. } = target.key.clone();
         Ok(SendReceipt { id, adapter, accepted, session: self.now(target) })
@@ -208,8 +212,8 @@ impl Fleet {
         let answer = Answer { request: request.clone(), ..answer };
         let decision = DecisionKind::from(&answer.decision);
         let answered = self.reply(target, answer, options);
-        let message =
-            answered.map_err(|error| unless_offered(error, &target.key.adapter, Capability::Approve))?;
+        let message = answered
+            .map_err(|error| unless_offered(error, &target.session.capabilities, Capability::Approve))?;
         let SessionKey { id, adapter, .. } = target.key.clone();
         Ok(AnswerReceipt {
             id,
@@ -230,7 +234,8 @@ impl Fleet {
     ) -> Result<InterruptReceipt, Error> {
         self.refuse_self(target, options.asker)?;
         let done = self.break_off(target, options);
-        let how = done.map_err(|error| unless_offered(error, &target.key.adapter, Capability::Interrupt))?;
+        let how =
+            done.map_err(|error| unless_offered(error, &target.session.capabilities, Capability::Interrupt))?;
         let (interrupted, still_queued) = match how {
             Acceptance::Interrupted { was_open, still_queued } => (was_open, still_queued),
             Acceptance::Now | Acceptance::Queued | Acceptance::Answered => (true, 0),
@@ -251,7 +256,7 @@ impl Fleet {
         }
         let words = words.to_owned();
         if let Some(held) = self.holder(target) {
-            return held.tell(Verb::Send { words, as_command: options.as_command }, options);
+            return held.say(&words, options, &|words| self.times_recorded(target, words));
         }
         if options.as_command {
             return Err(Error::refused("only a held session can be sent a command of its agent"));
@@ -271,7 +276,8 @@ impl Fleet {
     ) -> Result<Option<ReasonWay>, Error> {
         self.refuse_stopped(target)?;
         if let Some(held) = self.holder(target) {
-            return held.answer(answer, options);
+            let options = SteerOptions { as_command: false, ..options };
+            return held.answer(answer, options, &|words| self.times_recorded(target, words));
         }
         let reason = match &answer.decision {
             Decision::Deny { reason } => reason.clone(),
@@ -305,13 +311,22 @@ impl Fleet {
                 .map(|()| Acceptance::Interrupted { was_open: true, still_queued });
         }
         if let Some(held) = self.holder(target) {
-            return held.tell(Verb::Interrupt, options);
+            return held.tell(&Verb::Interrupt, options);
         }
         let way = self.way_in(target)?;
         let done = within(options.timeout, &target.key.adapter, move || {
             way.control.interrupt(&way.root, &way.view, &way.session)
         });
         done.map_err(|error| self.with_hint(error, &[], target))
+    }
+
+    /// How often the agent's newest records have these words of a person.
+    fn times_recorded(&self, target: &Surveyed, words: &str) -> usize {
+        let is_it = |entry: &Entry| {
+            entry.role == Role::User && entry.kind == EntryKind::Message && entry.text.trim() == words.trim()
+        };
+        let entries = self.read(target, NEWEST).unwrap_or_default();
+        entries.into_iter().filter(is_it).count()
     }
 
     /// The holder of a session, if one holds it now.

@@ -3,11 +3,13 @@
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use agentctl_adapters::Answer;
 use agentctl_adapters::hold::{Acceptance, Decision, Verb};
 use agentctl_model::{Error, ErrorKind};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 use super::wire::{self, Ask, Reader, Reply, Report};
 use crate::act::steer::{ReasonWay, SteerOptions};
@@ -17,6 +19,9 @@ const OWN_WORD: Duration = Duration::from_millis(700);
 
 /// How long a withdrawal may take.
 const WITHDRAWAL: Duration = Duration::from_secs(5);
+
+/// How often the agent's records are looked at while it says nothing.
+const RECORDS_CHECK: Duration = Duration::from_millis(200);
 
 /// Why the agent did not say yes.
 #[derive(Debug)]
@@ -41,13 +46,31 @@ impl Held {
         Self { folder: folder.to_owned() }
     }
 
-    /// Tells the agent something and waits for its own proof that it took it.
-    pub(crate) fn tell(&self, verb: Verb, options: SteerOptions) -> Result<Acceptance, Error> {
-        Ok(tell(&self.folder, verb, options.asker.allows_self(), options.timeout)?)
+    /// Tells the agent something that only its protocol can accept, and waits for that.
+    pub(crate) fn tell(&self, verb: &Verb, options: SteerOptions) -> Result<Acceptance, Error> {
+        Ok(tell(&self.folder, verb, options, || false)?)
+    }
+
+    /// Says something. Its protocol may have no word for having taken a prompt, so the agent's own record of these
+    /// words is a proof as well; `recorded` counts them there.
+    pub(crate) fn say(
+        &self,
+        words: &str,
+        options: SteerOptions,
+        recorded: &dyn Fn(&str) -> usize,
+    ) -> Result<Acceptance, Error> {
+        let before = recorded(words);
+        let verb = Verb::Send { words: words.to_owned(), as_command: options.as_command };
+        Ok(tell(&self.folder, &verb, options, || recorded(words) > before)?)
     }
 
     /// Answers a request. A reason that has no place in the answer is the next message.
-    pub(crate) fn answer(&self, answer: Answer, options: SteerOptions) -> Result<Option<ReasonWay>, Error> {
+    pub(crate) fn answer(
+        &self,
+        answer: Answer,
+        options: SteerOptions,
+        recorded: &dyn Fn(&str) -> usize,
+    ) -> Result<Option<ReasonWay>, Error> {
         let Some(request) = answer.request else {
             return Err(Error::refused("it waits for nothing").hint("`agentctl inbox` shows what waits"));
         };
@@ -59,9 +82,9 @@ impl Held {
             decision => (decision, None),
         };
         let has_reason = matches!(decision, Decision::Deny { reason: Some(_) });
-        self.tell(Verb::Answer { request, decision }, options)?;
+        self.tell(&Verb::Answer { request, decision }, options)?;
         if let Some(words) = after {
-            let told = self.tell(Verb::Send { words, as_command: false }, options);
+            let told = self.say(&words, options, recorded);
             return told.map(|_| Some(ReasonWay::AsMessage)).map_err(|error| Error {
                 message: format!("the denial was accepted, its reason was not: {}", error.message),
                 ..error
@@ -111,30 +134,59 @@ pub(crate) fn end(folder: &Path, allow_self: bool) -> Result<(), HoldError> {
     }
 }
 
-/// Tells the agent something and waits for its own proof that it took it.
+/// Tells the agent something and waits for its proof that it took it: its word, or its records.
 pub(crate) fn tell(
     folder: &Path,
-    verb: Verb,
-    allow_self: bool,
-    timeout: Duration,
+    verb: &Verb,
+    options: SteerOptions,
+    is_recorded: impl Fn() -> bool,
 ) -> Result<Acceptance, HoldError> {
-    let mut stream = wire::connect(folder).map_err(HoldError::NotHeld)?;
+    let deadline = Instant::now() + options.timeout;
     let unknown = |error: io::Error| HoldError::Unknown(format!("the runner does not answer: {error}"));
-    let reply = question(&mut stream, &Ask::Tell { verb, allow_self }, timeout);
-    let reply = match reply {
-        Err(error) if is_timeout(&error) => {
+    loop {
+        let mut stream = wire::connect(folder).map_err(HoldError::NotHeld)?;
+        let ask = Ask::Tell { verb: verb.clone(), allow_self: options.asker.allows_self() };
+        stream.set_write_timeout(Some(OWN_WORD)).map_err(unknown)?;
+        wire::write_line(&mut stream, &ask).map_err(unknown)?;
+        let heard = hears_before(&stream, deadline, &is_recorded).map_err(unknown)?;
+        if heard != Heard::Word {
             wire::write_line(&mut stream, &"withdraw").map_err(unknown)?;
-            stream.set_read_timeout(Some(WITHDRAWAL)).map_err(unknown)?;
-            Reader::of(&stream).and_then(|mut reader| reader.line()).map_err(unknown)?
         }
-        reply => reply.map_err(unknown)?,
-    };
-    match reply {
-        Reply::Accepted(how) => Ok(how),
-        Reply::Refused(reason) => Err(HoldError::Refused(reason)),
-        Reply::Withdrawn => Err(HoldError::Withdrawn),
-        Reply::Lost(why) => Err(HoldError::Unknown(why)),
-        Reply::State(_) | Reply::Ending => Err(HoldError::Unknown("an unexpected answer".into())),
+        stream.set_read_timeout(Some(WITHDRAWAL)).map_err(unknown)?;
+        let reply = Reader::of(&stream).and_then(|mut reader| reader.line()).map_err(unknown)?;
+        return match reply {
+            Reply::Accepted(how) => Ok(how),
+            Reply::Refused(reason) => Err(HoldError::Refused(reason)),
+            // The same words of somebody else were recorded, and ours were still with the runner.
+            Reply::Withdrawn if heard == Heard::Recorded && Instant::now() < deadline => continue,
+            Reply::Withdrawn => Err(HoldError::Withdrawn),
+            // The agent has it and has said nothing about it, so its records say it.
+            Reply::Lost(_) if heard == Heard::Recorded => Ok(Acceptance::Now),
+            Reply::Lost(why) => Err(HoldError::Unknown(why)),
+            Reply::State(_) | Reply::Ending => Err(HoldError::Unknown("an unexpected answer".into())),
+        };
+    }
+}
+
+/// What ended the wait for an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Heard {
+    Word,
+    Recorded,
+    Nothing,
+}
+
+fn hears_before(stream: &UnixStream, deadline: Instant, is_recorded: impl Fn() -> bool) -> io::Result<Heard> {
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let pause = Timespec::try_from(left.min(RECORDS_CHECK)).map_err(io::Error::other)?;
+        match poll(&mut [PollFd::new(stream, PollFlags::IN)], Some(&pause)) {
+            Ok(0) if is_recorded() => return Ok(Heard::Recorded),
+            Ok(0) if left.is_zero() => return Ok(Heard::Nothing),
+            Ok(0) | Err(Errno::INTR) => {}
+            Ok(_) => return Ok(Heard::Word),
+            Err(error) => return Err(error.into()),
+        }
     }
 }
 

@@ -10,11 +10,19 @@ use agentctl_adapters::hold::{Acceptance, Decision, HeldState, Protocol, Said, S
 use agentctl_model::ProcessRef;
 
 use super::holder::{Holder, Limits, Pipes};
-use super::reach::{HoldError, end, state, tell};
+use super::reach::{self, HoldError, end, state};
 use super::wire::{self, Ask, Reader, Reply};
+use crate::act::asker::Asker;
+use crate::act::steer::SteerOptions;
 use crate::keep::launches::LaunchFolder;
 
 const LONG: Duration = Duration::from_secs(30);
+
+#[expect(clippy::needless_pass_by_value, reason = "the scenes read better so")]
+fn tell(folder: &Path, verb: Verb, allow_self: bool, timeout: Duration) -> Result<Acceptance, HoldError> {
+    let options = SteerOptions { asker: Asker::this_process(allow_self), timeout, as_command: false };
+    reach::tell(folder, &verb, options, || false)
+}
 
 /// The agent is `cat`. Each message comes back and is accepted then; `wait` is kept here, as by a protocol without a
 /// queue; `mute` is written and never answered; `turn` opens a turn that only an interrupt ends.
@@ -22,6 +30,7 @@ const LONG: Duration = Duration::from_secs(30);
 struct Echo {
     lines: Lines,
     kept: Vec<Ticket>,
+    muted: usize,
     told: Vec<(Ticket, String)>,
     turn_open: bool,
     last_end: Option<TurnEnd>,
@@ -70,7 +79,9 @@ impl Protocol for Echo {
             }
         };
         let write = format!("{words}\n").into_bytes();
-        if words != "mute" {
+        if words == "mute" {
+            self.muted += 1;
+        } else {
             self.told.push((ticket, words));
         }
         Step { write, said: Vec::new() }
@@ -92,7 +103,7 @@ impl Protocol for Echo {
             turn_open: self.turn_open,
             last_end: self.last_end.clone(),
             pending: Vec::new(),
-            queued: self.kept.len(),
+            queued: self.kept.len() + self.muted,
             lost: None,
         }
     }
@@ -185,9 +196,9 @@ fn what_waits_here_is_taken_back_when_the_time_is_up_or_the_caller_leaves() {
     let mut caller = wire::connect(scene.folder()).unwrap();
     let verb = Verb::Send { words: "wait".into(), as_command: false };
     wire::write_line(&mut caller, &Ask::Tell { verb, allow_self: false }).unwrap();
-    scene.until(|state| state.queued == 1);
+    scene.until(|state| state.queued == 2);
     drop(caller);
-    scene.until(|state| state.queued == 0);
+    scene.until(|state| state.queued == 1);
 }
 
 #[test]
@@ -201,6 +212,21 @@ fn a_process_of_the_agent_may_look_but_not_steer() {
     assert!(matches!(allowed, Ok(Acceptance::Now)), "{allowed:?}");
 }
 
+/// What the agent has recorded it has taken, whatever its protocol says; what still waits here it has not.
+#[test]
+fn a_record_is_a_proof_for_what_the_agent_has() {
+    let scene = Scene::new(Limits::default());
+    let options = SteerOptions { timeout: Duration::from_millis(700), ..SteerOptions::default() };
+    let told = |words: &str| {
+        let verb = Verb::Send { words: words.into(), as_command: false };
+        reach::tell(scene.folder(), &verb, options, || true)
+    };
+    let taken = told("mute");
+    assert!(matches!(taken, Ok(Acceptance::Now)), "{taken:?}");
+    let kept = told("wait");
+    assert!(matches!(kept, Err(HoldError::Withdrawn)), "{kept:?}");
+}
+
 #[test]
 fn an_agent_that_dies_leaves_nobody_waiting() {
     let mut scene = Scene::new(Limits::default());
@@ -208,8 +234,7 @@ fn an_agent_that_dies_leaves_nobody_waiting() {
         let waiting = threads.spawn(|| {
             tell(scene.place.path(), Verb::Send { words: "mute".into(), as_command: false }, false, LONG)
         });
-        // The message has arrived once a later one was answered.
-        assert!(scene.send("after", LONG).is_ok());
+        scene.until(|state| state.queued == 1);
         scene.agent.kill().unwrap();
         let lost = waiting.join().unwrap();
         assert!(matches!(&lost, Err(HoldError::Unknown(why)) if why.contains("ended")), "{lost:?}");

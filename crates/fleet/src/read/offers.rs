@@ -141,10 +141,13 @@ impl Fleet {
         }
     }
 
-    /// A server that can be asked to interrupt a turn also accepts messages.
+    /// A runner that holds it accepts messages, and so does a server that can be asked to interrupt a turn.
     fn accepts_messages(&self, target: &Surveyed, is_in_gateway: bool) -> bool {
         if target.session.status == Status::Stopped || is_in_gateway {
             return is_in_gateway;
+        }
+        if self.holder(target).is_some() {
+            return true;
         }
         let Ok((_, control)) = self.control_of(target) else { return false };
         let asked = |owners: &[(agentctl_model::Process, ProcessRole)]| {

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use jiff::Timestamp;
 
 use super::{Event, EventKind};
-use crate::session::{Session, SessionKey};
+use crate::session::{Pending, Session, SessionKey};
 use crate::status::{Rule, Status};
 use crate::survey::twins;
 use crate::survey::{SourceReport, Survey};
@@ -158,7 +158,7 @@ impl View {
                 }
                 Some((session, _)) => {
                     if let Some(kind) = EventKind::of(session.status)
-                        && was.known != Some(session.status)
+                        && (was.known != Some(session.status) || asks_anew(session, &was.session))
                     {
                         let change = Event::of_session(kind, key, was.known, session);
                         changes.push(Event { owned_since: was.owned_since, ..change });
@@ -250,6 +250,14 @@ impl View {
 
 fn is_of(source: &SourceReport, key: &SessionKey) -> bool {
     source.adapter == key.adapter && source.root == key.root
+}
+
+/// It waits with a request that it did not wait with before. Requests without an id cannot be told apart.
+fn asks_anew(session: &Session, was: &Session) -> bool {
+    let is_new = |pending: &Pending| {
+        pending.id.is_some() && was.pending.iter().all(|earlier| earlier.id != pending.id)
+    };
+    session.status == Status::Waiting && session.pending.iter().any(is_new)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::evidence::{Evidence, Witness};
-use crate::session::NativeSession;
+use crate::session::{NativeSession, PendingKind};
 use crate::status::Rule;
 use crate::survey::{Coverage, Surveyed};
 
@@ -318,4 +318,24 @@ fn an_end_whose_exit_is_not_written_yet_is_told_once_it_is() {
     assert_eq!(kinds(&events), ["session.stopped"]);
     assert_eq!(events[0].previous, Some(Status::Running));
     assert_eq!(view.sessions().count(), 0);
+}
+
+#[test]
+fn a_further_request_is_told_again() {
+    let asks = |ids: &[&str]| {
+        let mut surveyed = surveyed("/one", 1, Status::Waiting);
+        let pending =
+            |id: &&str| Pending { id: Some((*id).into()), ..Pending::new(PendingKind::Approval, None, None) };
+        surveyed.session.pending = ids.iter().map(pending).collect();
+        survey(vec![surveyed], &HEARD)
+    };
+    let (_, view) = View::default().diff(&asks(&["a"]));
+    let (events, view) = view.diff(&asks(&["a"]));
+    assert_eq!(events.len(), 0);
+    for ids in [&["a", "b"][..], &["c"]] {
+        let (events, _) = view.diff(&asks(ids));
+        assert_eq!(events.iter().map(|event| event.kind).collect::<Vec<_>>(), [EventKind::SessionWaiting]);
+    }
+    let (_, view) = view.diff(&asks(&["a", "b"]));
+    assert_eq!(view.diff(&asks(&["b"])).0.len(), 0, "one was answered");
 }

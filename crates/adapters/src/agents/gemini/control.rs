@@ -1,11 +1,13 @@
-//! How Gemini CLI is started, resumed and stopped. Pure.
+//! How Gemini CLI is started, resumed and stopped.
 
 use std::path::Path;
 
 use agentctl_model::{
     CleanSignal, Conversation, Error, FirstWords, Intent, Process, Session, SpawnPlan, StopWay,
 };
+use jiff::{SignedDuration, Timestamp};
 
+use super::storage::minute;
 use super::{Gemini, no_file};
 use crate::control::known_id::known_id;
 use crate::control::permission::Modes;
@@ -76,6 +78,16 @@ impl Control for Gemini {
             instructions: "the GEMINI.md",
         };
         command.hold(intent)
+    }
+
+    /// Before it looks a session up, it opens a file that is named after the present minute and the id. If the session
+    /// already has that file, this ends its history there, so the minute must be over.
+    fn hold_not_before(&self, conversation: &Conversation) -> Option<Timestamp> {
+        let Conversation::Stored { id, place } = conversation else { return None };
+        let entries = agentctl_files::entries(place.parent()?).ok()?;
+        let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+        let newest = names.filter_map(|name| minute(&name, id)).max()?;
+        newest.checked_add(SignedDuration::from_mins(1)).ok()
     }
 
     fn complaint(&self, said: FirstWords<'_>) -> Option<String> {

@@ -46,9 +46,18 @@ fn chats(
     files
 }
 
-/// The id prefix in a file name such as `session-2026-11-15T07-05-a20ed6f9.jsonl`.
+/// The length of the minute in a file name such as `session-2026-11-15T07-05-a20ed6f9.jsonl`.
+const MINUTE: usize = "2026-11-15T07-05-".len();
+
+/// The minute in the name of a file that may contain this session.
+pub(super) fn minute(name: &str, id: &str) -> Option<Timestamp> {
+    short_id(name).filter(|named| may_hold(named, id))?;
+    let (day, time) = name.strip_prefix("session-")?.get(..MINUTE - 1)?.split_once('T')?;
+    format!("{day}T{}:00Z", time.replace('-', ":")).parse().ok()
+}
+
+/// The id prefix in a file name.
 fn short_id(name: &str) -> Option<&str> {
-    const MINUTE: usize = "2026-11-15T07-05-".len();
     let stem = name.strip_suffix(".jsonl").or_else(|| name.strip_suffix(".json"))?;
     stem.strip_prefix("session-")?.get(MINUTE..)
 }
@@ -124,6 +133,9 @@ mod tests {
     fn names_of_files_begin_the_id() {
         assert_eq!(short_id("session-2026-11-15T07-05-a20ed6f9.jsonl"), Some("a20ed6f9"));
         assert_eq!(short_id("session-2026-11-15T07-05-not-a-uu.json"), Some("not-a-uu"));
+        let named = |id| minute("session-2026-11-15T07-05-a20ed6f9.jsonl", id);
+        assert_eq!(named("a20ed6f9-0000"), "2026-11-15T07:05:00Z".parse().ok());
+        assert_eq!(named("b20ed6f9-0000"), None);
         assert_eq!(short_id("logs.json"), None);
         assert!(may_hold("a20ed6f9", "a20ed6f9-b0f7-468b-857c-a322eb991234"));
         assert!(may_hold("a20ed6f9", "a20"), "a typed prefix");

@@ -92,6 +92,8 @@ pub struct Acp {
     /// What counts as taken as soon as the agent goes on, with the id of the request that echoes it.
     unproven: Vec<(Ticket, Acceptance, u64)>,
     interrupts: Vec<Ticket>,
+    /// Something was denied in the open turn.
+    is_denied: bool,
     calls: Calls,
     usage: Usage,
     last_end: Option<TurnEnd>,
@@ -125,6 +127,7 @@ impl Acp {
             highest: None,
             unproven: Vec::new(),
             interrupts: Vec::new(),
+            is_denied: false,
             calls: Calls::default(),
             usage: Usage::default(),
             last_end: None,
@@ -189,6 +192,7 @@ impl Acp {
         match self.asked[at].answer(decision) {
             Ok(result) => {
                 let asked = self.asked.remove(at);
+                self.is_denied |= matches!(decision, Decision::Deny { .. });
                 step.write.extend(wire::result(&asked.rpc, &result));
                 step.said.push(Said::Gone { request: asked.request.id });
                 let echo = self.echo(step);

@@ -77,8 +77,12 @@ impl Acp {
     }
 
     /// Hands over what waits, because the agent asks for it in the middle of the turn. It reads this as text, so a
-    /// command stays here, and what was sent after it.
+    /// command stays here, and what was sent after it. A denial or an interrupt may end the turn right now, and what is
+    /// handed over then would be remembered and not worked on.
     pub(super) fn drain(&mut self) -> Vec<String> {
+        if self.is_denied || !self.interrupts.is_empty() {
+            return Vec::new();
+        }
         let plain = self.waiting.iter().take_while(|message| !message.as_command).count();
         // The agent asked for them, so it goes on as soon as it has them, and no echo is needed.
         let messages = self.waiting.drain(..plain).map(|message| {
@@ -153,6 +157,7 @@ impl Acp {
             self.drop_requests(step);
             self.calls.clear();
         }
+        self.is_denied = false;
         step.said.push(Said::TurnEnded(end.clone()));
         self.last_end = Some(end);
         let how = Acceptance::Interrupted { was_open: true, still_queued };

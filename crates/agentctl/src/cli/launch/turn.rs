@@ -95,9 +95,14 @@ fn steps(session: &Session) -> Vec<(String, &'static str)> {
     let id = text::one_line(&session.id);
     let id = short_ids(std::iter::once(id.as_str())).concat();
     if session.is_live() {
+        // Only a session that is held is still there after its turn.
+        let next = match session.status {
+            Status::Idle => (format!("agentctl send {id} MESSAGE"), "go on with it"),
+            _ => (format!("agentctl wait {id}"), "wait for the end of its turn"),
+        };
         return vec![
             (format!("agentctl logs -f {id}"), "follow it"),
-            (format!("agentctl wait {id}"), "wait for the end of its turn"),
+            next,
             (format!("agentctl stop {id}"), "end it"),
         ];
     }

@@ -23,7 +23,7 @@ use jiff::Timestamp;
 
 use crate::act::caller::Caller;
 use crate::act::gateways::GatewayLaunch;
-use crate::act::offered::unless_offered;
+use crate::act::offered::{capabilities_of, unless_offered};
 use crate::act::runner::terminal::tmux_program;
 use crate::act::stop::termination::Termination;
 use crate::keep::kernel_lock::KernelLock;
@@ -121,7 +121,7 @@ impl Fleet {
     ) -> Result<Launching, Error> {
         let (adapter, wanted) = (order.adapter.clone(), order.capability());
         let offered = |error: Error| match wanted {
-            Some(wanted) => unless_offered(error, &adapter, wanted),
+            Some(wanted) => unless_offered(error, capabilities_of(&adapter), wanted),
             None => error,
         };
         if let Some(server) = self.server_named(&order.adapter, &order.root) {

@@ -40,7 +40,7 @@ impl Fleet {
     ) -> Result<LaunchOrder, Error> {
         let wanted = if request.fork { Capability::Fork } else { Capability::Resume };
         let order = self.order_to_resume(found, request, programs);
-        order.map_err(|error| unless_offered(error, &found.key.adapter, wanted))
+        order.map_err(|error| unless_offered(error, &found.session.capabilities, wanted))
     }
 
     fn order_to_resume(

@@ -50,6 +50,9 @@ const MAY_TRY_AGAIN: Duration = Duration::from_secs(30);
 /// How often the holder of a starting session is asked what it has heard.
 const HOLDER_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
+/// How often a runner that waits for its moment looks whether the launch was cancelled.
+const MOMENT_CHECK_INTERVAL: Duration = Duration::from_millis(200);
+
 /// How often the size of the output is checked.
 const OUTPUT_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -101,6 +104,9 @@ impl<'a> Runner<'a> {
         // The directory stays locked until the session itself is seen; from then on the session is the lock.
         let _directory = self.take_directory(&cwd)?;
         let (control, plan, way) = self.plan(cwd)?;
+        if way.is_some() {
+            self.await_moment(control)?;
+        }
         let before = self.before();
         let watch = Some(LaunchWatch::of(self.targets()));
         let (started, holder) = self.start(&plan, way)?;
@@ -136,6 +142,24 @@ impl<'a> Runner<'a> {
         control
             .map(|control| (control, plan, way))
             .ok_or_else(|| Error::refused("this agent can only be read"))
+    }
+
+    /// Waits until the agent may take up the conversation.
+    fn await_moment(&self, control: &'static dyn Control) -> Result<(), Error> {
+        // Its own records name a minute at most; a clock that was set back must not make anybody wait for longer.
+        let longest = SignedDuration::from_mins(1);
+        let Some(moment) = control.hold_not_before(&self.record.order.conversation) else { return Ok(()) };
+        loop {
+            #[expect(clippy::disallowed_methods, reason = "the agent will look at the same clock")]
+            let left = moment.duration_since(Timestamp::now());
+            if !left.is_positive() || left > longest {
+                return Ok(());
+            }
+            if self.folder.is_cancelled() {
+                return Err(Error::agent_failed("the launch was cancelled"));
+            }
+            std::thread::sleep(left.unsigned_abs().min(MOMENT_CHECK_INTERVAL));
+        }
     }
 
     fn source(&self) -> Option<&Source> {

@@ -59,7 +59,7 @@ impl Fleet {
         options: StopOptions,
     ) -> Result<TerminationReport, Error> {
         let ended = self.end(by, target, caller, options);
-        ended.map_err(|error| unless_offered(error, &target.key.adapter, Capability::Stop))
+        ended.map_err(|error| unless_offered(error, &target.session.capabilities, Capability::Stop))
     }
 
     fn end(

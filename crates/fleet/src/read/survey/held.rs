@@ -1,7 +1,9 @@
 //! Asks the runners that hold sessions what their agents said last. All are asked at once.
 
 use agentctl_adapters::hold::{Request, TurnEnd};
-use agentctl_model::{Claim, Evidence, Joined, LiveReport, Pending, Turn, TurnState, Witness, text};
+use agentctl_model::{
+    Capability, Claim, Evidence, Joined, LiveReport, Pending, Turn, TurnState, Witness, text,
+};
 use jiff::Timestamp;
 
 use crate::Source;
@@ -24,6 +26,13 @@ pub(super) fn ask_holders(sources: &[Source], joined: &mut [Joined], as_of: Time
             }
         }
     });
+}
+
+/// What can be done with a session that is held, in the usual order.
+pub(super) fn capabilities(of_agent: &[Capability]) -> Vec<Capability> {
+    const HELD: [Capability; 3] = [Capability::Send, Capability::Approve, Capability::Interrupt];
+    let is_there = |capability: &Capability| of_agent.contains(capability) || HELD.contains(capability);
+    Capability::ALL.into_iter().filter(is_there).collect()
 }
 
 fn ask(claim: &mut Claim, folder: &LaunchFolder, as_of: Timestamp) {

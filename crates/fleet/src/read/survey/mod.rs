@@ -19,8 +19,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use agentctl_model::{
-    Coverage, EndedLaunch, Found, Harvest, Joined, OwnerIdentity, Registration, Session, SourceReport, Stamp,
-    Survey, Surveyed, Tie, TurnState,
+    Claim, Coverage, EndedLaunch, Found, Harvest, Joined, OwnerIdentity, Registration, Session, SourceReport,
+    Stamp, Survey, Surveyed, Tie, TurnState,
 };
 use jiff::{SignedDuration, Timestamp};
 
@@ -37,6 +37,9 @@ use crate::{Fleet, Source};
 
 /// How long to wait before reading an agent's half-written note again. No verdict rests on it.
 const SETTLING: Duration = Duration::from_millis(10);
+
+/// How long after the end of a turn its records may still have been read in the middle of it.
+const JUST_NOW: SignedDuration = SignedDuration::from_secs(10);
 
 /// Longer than any tick of a file system's clock. A file that is younger is read again; nothing is concluded from it.
 const TICKS: SignedDuration = SignedDuration::from_secs(2);
@@ -230,6 +233,13 @@ fn add_launch(surveyed: &mut Surveyed, ledger: &Ledger, query: &Query) {
     if let Some((launch, group)) = ledger.of(&surveyed.key, query.text_limit()) {
         surveyed.session.launch = Some(launch);
         surveyed.session.group = group;
+        // Whatever its agent offers elsewhere, this one can be reached.
+        let key = &surveyed.key;
+        let is_held = || ledger.holder_of(&key.adapter, &key.root, &key.id).is_some();
+        if surveyed.session.is_live() && is_held() {
+            let capabilities = &mut surveyed.session.capabilities;
+            *capabilities = held::capabilities(capabilities);
+        }
     }
 }
 
@@ -286,6 +296,7 @@ fn doubts(
         let noted = unseen[index].keys().map(|(id, _)| id);
         ids.extend(noted.filter(|id| !harvest.found.iter().any(|found| found.id == **id)).cloned());
         ids.extend(unowned_open_turns(&sources[index], harvest, joined, as_of));
+        ids.extend(just_ended(harvest, joined, as_of));
         ids.sort_unstable();
         ids.dedup();
         if !ids.is_empty() || joined.unsettled {
@@ -293,6 +304,25 @@ fn doubts(
         }
     }
     (!doubts.is_empty()).then_some(doubts)
+}
+
+/// Returns the sessions whose records were read in a turn that has ended since, by the word of their owner. A turn that
+/// ended long ago is one whose end its agent does not record.
+fn just_ended(harvest: &Harvest, joined: &Joined, as_of: Timestamp) -> impl Iterator<Item = String> {
+    let is_over = move |claim: &&Claim| {
+        let report = claim.live_report.as_ref();
+        let turn = report.and_then(|report| report.turn.as_ref()).map(|turn| turn.state);
+        let since = report.and_then(|report| report.since);
+        matches!(turn, Some(TurnState::Ended | TurnState::Failed | TurnState::Interrupted))
+            && since.is_some_and(|since| as_of.duration_since(since) < JUST_NOW)
+    };
+    let was_open = |id: &str| harvest.found.iter().any(|found| found.id == id && is_open(found));
+    joined
+        .claims
+        .iter()
+        .filter(is_over)
+        .filter(move |claim| was_open(&claim.id))
+        .map(|claim| claim.id.clone())
 }
 
 /// Returns the ids of sessions whose process exited after they were read and wrote until then.

@@ -49,6 +49,8 @@ struct Interrupt {
     request_id: String,
     /// Who waits for it; `None` once the ticket was withdrawn.
     ticket: Option<Ticket>,
+    /// How many messages stay queued; `None` until the agent has agreed.
+    still_queued: Option<usize>,
 }
 
 impl StreamJson {
@@ -114,7 +116,7 @@ impl StreamJson {
         step.frame(&json!({
             "type": "control_request", "request_id": request_id, "request": {"subtype": "interrupt"},
         }));
-        self.interrupts.push(Interrupt { request_id, ticket: Some(ticket) });
+        self.interrupts.push(Interrupt { request_id, ticket: Some(ticket), still_queued: None });
     }
 
     fn heard(&mut self, frame: Frame, step: &mut Step) {
@@ -214,6 +216,11 @@ impl StreamJson {
             self.turn_open = false;
             self.last_end = Some(end.clone());
             step.say(Said::TurnEnded(end));
+            for done in self.interrupts.extract_if(.., |one| one.still_queued.is_some()) {
+                if let (Some(ticket), Some(still_queued)) = (done.ticket, done.still_queued) {
+                    step.accept(ticket, Acceptance::Interrupted { was_open: true, still_queued });
+                }
+            }
         }
     }
 
@@ -256,14 +263,19 @@ impl StreamJson {
             return self.ready(None, step);
         }
         if let Some(index) = self.interrupts.iter().position(|one| one.request_id == response.request_id) {
+            let still_queued = response.content["still_queued"].as_array().map_or(0, Vec::len);
+            let agrees = response.subtype.as_deref() == Some("success");
+            // The turn's end is always told after this response, and is what the caller waits for.
+            if agrees && self.turn_open {
+                self.interrupts[index].still_queued = Some(still_queued);
+                return;
+            }
             let Some(ticket) = self.interrupts.remove(index).ticket else { return };
-            if response.subtype.as_deref() != Some("success") {
+            if !agrees {
                 let reason = response.error.as_deref().unwrap_or("the agent did not interrupt the turn");
                 return step.refuse(ticket, reason);
             }
-            // The turn's end is always told after this response.
-            let still_queued = response.content["still_queued"].as_array().map_or(0, Vec::len);
-            return step.accept(ticket, Acceptance::Interrupted { was_open: self.turn_open, still_queued });
+            return step.accept(ticket, Acceptance::Interrupted { was_open: false, still_queued });
         }
         // The agent repeats our own response once it has taken it.
         self.gone(|one| one.request_id == response.request_id && one.answered.is_some(), step);

@@ -143,6 +143,18 @@ fn qwen_takes_messages_when_it_asks_for_them() {
 }
 
 #[test]
+fn what_follows_a_denial_is_the_next_prompt() {
+    let mut scene = Scene::working(agent::QWEN);
+    let no = json!([{"optionId": "cancel", "name": "No", "kind": "reject_once"}]);
+    scene.asks(0, &json!({"toolCallId": "a"}), &no);
+    scene.tells(Verb::Answer { request: "0:a".into(), decision: Decision::Deny { reason: None } });
+    scene.sends("because");
+    assert_eq!(drains(&mut scene, SESSION).1["result"], json!({"messages": []}), "the turn may end now");
+    let sent = frames(&ends(&mut scene, 3));
+    assert_eq!(sent[0]["params"]["prompt"][0]["text"], "because");
+}
+
+#[test]
 fn an_interrupt_is_done_when_the_prompt_is_answered() {
     let mut scene = Scene::open(unknown());
     let idle = Acceptance::Interrupted { was_open: false, still_queued: 0 };

@@ -1,0 +1,151 @@
+//! Held sessions through HTTP, and what the stream of events says of them.
+
+use std::os::unix::net::UnixStream;
+
+use agentctl_testkit::{Background, until_seen};
+use serde_json::{Value, json};
+
+use crate::house::{Reply, exchange};
+use crate::steer::{ENDLESS, Scene};
+use crate::{PATIENCE, claude};
+
+/// A daemon in the home of a scene, and a client for it.
+struct Api<'s> {
+    scene: &'s Scene,
+    _daemon: Background,
+}
+
+impl<'s> Api<'s> {
+    fn open(scene: &'s Scene) -> Self {
+        let daemon = Background::spawn(&scene.home, scene.home.agentctl_command(&["daemon", "run"]));
+        let api = Self { scene, _daemon: daemon };
+        until_seen(PATIENCE, "the daemon to serve", || match api.try_ask("GET", "/healthz", "") {
+            Some(reply) if reply.status == 200 => Ok(()),
+            other => Err(format!("{other:?}")),
+        });
+        api
+    }
+
+    fn try_ask(&self, method: &str, target: &str, body: &str) -> Option<Reply> {
+        let mut stream = UnixStream::connect(self.scene.home.agentctl_home().join("agentctl.sock")).ok()?;
+        stream.set_read_timeout(Some(PATIENCE)).ok()?;
+        let request = format!(
+            "{method} {target} HTTP/1.1\r\nHost: agentctl\r\nConnection: close\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        exchange(&mut stream, &request)
+    }
+
+    #[track_caller]
+    fn ask(&self, method: &str, target: &str, body: &Value) -> Reply {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        self.try_ask(method, target, &body).expect("the daemon answers")
+    }
+
+    #[track_caller]
+    fn done(&self, target: &str, body: &Value) -> Value {
+        let reply = self.ask("POST", target, body);
+        assert_eq!(reply.status, 200, "{target}: {reply:#?}");
+        reply.json()
+    }
+
+    #[track_caller]
+    fn becomes(&self, session: &str, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
+        until_seen(PATIENCE, what, || {
+            let seen = self.ask("GET", session, &Value::Null).json();
+            if fits(&seen) { Ok(seen) } else { Err(format!("{seen:#}")) }
+        })
+    }
+
+    /// The events, as a person follows them.
+    fn listen(&self) -> Background {
+        let mut command = self.scene.home.agentctl_command(&["events"]);
+        command.env_remove("AGENTCTL_NO_DAEMON");
+        let events = Background::spawn(&self.scene.home, command);
+        until_seen(PATIENCE, "the listener", || {
+            let daemon = self.ask("GET", "/v1/daemon", &Value::Null).json();
+            if daemon["listeners"].as_u64() > Some(0) { Ok(()) } else { Err(format!("{daemon:#}")) }
+        });
+        events
+    }
+}
+
+/// The first event of this kind that fits.
+#[track_caller]
+fn told(events: &Background, kind: &str, fits: impl Fn(&Value) -> bool) -> Value {
+    until_seen(PATIENCE, kind, || {
+        let out = events.stdout();
+        let mut lines = out.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        lines.find(|event| event["type"] == kind && fits(event)).ok_or(out)
+    })
+}
+
+#[test]
+fn claude_code_is_held_through_http() {
+    let Some(scene) = claude::scene() else { return };
+    let api = Api::open(&scene);
+    let events = api.listen();
+    let order =
+        json!({"adapter": "claude-code", "prompt": "[[text:one]] first", "cwd": scene.cwd, "hold": true});
+    let launched = api.done("/v1/sessions", &order);
+    let id = launched["id"].as_str().unwrap().to_owned();
+    let session = format!("/v1/sessions/{id}");
+    api.becomes(&session, "the end of the turn", |seen| seen["status"] == "idle");
+
+    let message = json!({"message": "[[bash:touch allowed]] [[bash:touch denied]] [[text:two]]"});
+    let sent = api.done(&format!("{session}/send"), &message);
+    assert_eq!(sent["id"], id.as_str(), "{sent:#}");
+    let asked = |event: &Value, command: &str| {
+        let pending = &event["session"]["pending"][0];
+        pending["summary"].as_str().is_some_and(|words| words.contains(command))
+            && pending["answerable"] == true
+    };
+    let waits = told(&events, "session.waiting", |event| asked(event, "touch allowed"));
+    let first = waits["session"]["pending"][0]["id"].clone();
+    let answer = format!("{session}/answer");
+    let wrong = api.ask("POST", &answer, &json!({"decision": "approve", "request": "another"}));
+    assert_eq!(wrong.status, 409, "{wrong:#?}");
+    let taken = api.done(&answer, &json!({"decision": "approve", "request": first}));
+    assert_eq!(taken["request"], first, "{taken:#}");
+    // The next request is another one, and is told as well.
+    let waits = told(&events, "session.waiting", |event| asked(event, "touch denied"));
+    let second = waits["session"]["pending"][0]["id"].clone();
+    assert_ne!(first, second);
+    let late = api.ask("POST", &answer, &json!({"decision": "approve", "request": first}));
+    assert_eq!(late.status, 409, "{late:#?}");
+    api.done(&answer, &json!({"decision": "deny", "request": second}));
+    let idle = api.becomes(&session, "the end of the turn", |seen| seen["status"] == "idle");
+    assert_eq!(idle["lastMessage"], "two", "{idle:#}");
+    assert!(scene.cwd.join("allowed").exists() && !scene.cwd.join("denied").exists());
+
+    let question = r#"{"questions": [ {"question": "Which colour?", "header": "Colour", "multiSelect": false,
+        "options": [ {"label": "Red", "description": "r"}, {"label": "Blue", "description": "b"} ] } ] }"#;
+    let message = json!({"message": format!("[[tool:AskUserQuestion|{question}]] [[text:three]]")});
+    api.done(&format!("{session}/send"), &message);
+    api.becomes(&session, "the question", |seen| seen["pending"][0]["kind"] == "question");
+    api.done(&answer, &json!({"text": "Blue"}));
+    api.becomes(&session, "the end of the turn", |seen| seen["lastMessage"] == "three");
+
+    api.done(&format!("{session}/send"), &json!({"message": "[[hang:stream]] in a stream"}));
+    scene.model.wait_turn("[[hang:stream]] in a stream", 0);
+    let done = api.done(&format!("{session}/interrupt"), &Value::Null);
+    assert_eq!(done["interrupted"], true, "{done:#}");
+    api.becomes(&session, "the end of the turn", |seen| seen["outcome"] == "interrupted");
+    let stopped = api.done(&format!("{session}/stop"), &Value::Null);
+    assert_eq!(stopped["sessions"][0]["stopped"], true, "{stopped:#}");
+    told(&events, "session.stopped", |event| event["sessionId"] == id.as_str());
+
+    let again =
+        json!({"message": format!("[[bash:{ENDLESS}]] again"), "hold": true, "permissionMode": "bypass"});
+    let resumed = api.done(&format!("{session}/resume"), &again);
+    assert_eq!(resumed["id"], id.as_str(), "{resumed:#}");
+    scene.wait_for_tool();
+    let done = api.done(&format!("{session}/interrupt"), &Value::Null);
+    assert_eq!(done["interrupted"], true, "{done:#}");
+    api.becomes(&session, "the end of the turn", |seen| seen["status"] == "idle");
+    until_seen(PATIENCE, "the end of the tool", || {
+        let left = scene.processes().into_iter().find(|(_, line)| line.contains(ENDLESS));
+        left.map_or(Ok(()), |left| Err(format!("{left:?}")))
+    });
+}
