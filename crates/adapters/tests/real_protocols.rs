@@ -166,7 +166,6 @@ impl Stage {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "one session, told from its beginning to its end")]
 fn claude_code_is_spoken_with() {
     let mut stage = Stage::new();
     let claude = match Claude::settle(&mut stage.home, &stage.model.url()) {
