@@ -216,7 +216,10 @@ fn a_server_says_who_waits_and_what_it_merely_opened() {
         if waiting["pending"][0]["summary"].is_null() { Err(format!("{waiting:#}")) } else { Ok(waiting) }
     });
     assert_eq!(waiting["pending"][0]["kind"], "approval");
-    assert_eq!(waiting["pending"][0]["summary"], "exec_command: touch x");
+    // The server tells it whole: the command as it will run, where, and why.
+    let summary = waiting["pending"][0]["summary"].as_str().unwrap();
+    assert!(summary.contains("touch x") && summary.contains("may I?"), "{summary}");
+    assert_eq!(waiting["pending"][0]["answerable"], true);
     assert_eq!(waiting["processes"][0]["role"], "server");
     assert_eq!(live_ids(&home), [id.as_str()]);
 
