@@ -14,7 +14,8 @@ use crate::surroundings::Surroundings;
 /// End the open turn of a session and keep the session, where its agent offers that
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Success means that the agent ended the turn, or that none was open. What is in\n\
-    the agent's own queue stays there, and is counted. `agentctl stop` ends the session.")]
+    the agent's own queue stays there, and is counted. `agentctl stop` ends the\n\
+    session.")]
 pub(crate) struct Args {
     #[command(flatten)]
     target: Target,
