@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{SyncSender, channel};
 use std::time::Duration;
 
 use agentctl_adapters::hold::{Ticket, Verb};
@@ -25,7 +25,7 @@ const WATCH_CHECK: Duration = Duration::from_secs(15);
 
 /// What serves the callers of one holder.
 pub(super) struct Callers {
-    pub(super) inbox: Sender<Input>,
+    pub(super) inbox: SyncSender<Input>,
     pub(super) published: Arc<Published>,
     /// The agent, whose own children must not answer for a person.
     pub(super) agent: Option<ProcessRef>,

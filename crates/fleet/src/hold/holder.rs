@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
@@ -21,6 +21,12 @@ use crate::keep::launches::LaunchFolder;
 
 /// What the reader of the agent's output takes at once.
 const CHUNK: usize = 64 << 10;
+
+/// More than this is never waiting to be parsed; then whoever has more waits.
+const MOST_INPUTS: usize = 64;
+
+/// An agent that leaves more than this unread is no longer spoken with.
+const LARGEST_BACKLOG: usize = 256 << 20;
 
 /// How long an interrupted turn may take to end before the line is closed all the same.
 const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -136,7 +142,7 @@ impl Holder {
         agent: Option<ProcessRef>,
         limits: Limits,
     ) -> io::Result<Self> {
-        let (inbox, inputs) = channel();
+        let (inbox, inputs) = sync_channel(MOST_INPUTS);
         let report = Report {
             state: protocol.state(),
             asked_at: Vec::new(),
@@ -154,10 +160,13 @@ impl Holder {
             present: AtomicUsize::new(0),
         });
         let (writes, frames) = channel();
+        let backlog = Arc::new(AtomicUsize::new(0));
+        let unread = backlog.clone();
         let (to_agent, from_agent, heard) = (pipes.to_agent, pipes.from_agent, inbox.clone());
         let line = Line {
             protocol,
             writes: Some(writes),
+            backlog,
             waiting: BTreeMap::new(),
             own_tickets: u64::MAX,
             first_refused: None,
@@ -171,7 +180,7 @@ impl Holder {
         };
         let thread = |name: &str| Builder::new().name(name.into()).stack_size(512 << 10);
         thread("reader").spawn(move || read(from_agent, &heard))?;
-        thread("writer").spawn(move || write(to_agent, &frames))?;
+        thread("writer").spawn(move || write(to_agent, &frames, &unread))?;
         thread("line").spawn(move || line.run(first, &inputs))?;
         thread("callers").spawn(move || callers.serve(&listener))?;
         Ok(Self { published })
@@ -191,8 +200,8 @@ impl Holder {
     }
 }
 
-/// Passes on what the agent writes. The channel has no bound, but the thread behind it only parses.
-fn read(mut from_agent: File, heard: &Sender<Input>) {
+/// Passes on what the agent writes, no faster than it is parsed.
+fn read(mut from_agent: File, heard: &SyncSender<Input>) {
     let mut chunk = vec![0; CHUNK];
     loop {
         match from_agent.read(&mut chunk) {
@@ -211,11 +220,12 @@ fn read(mut from_agent: File, heard: &Sender<Input>) {
 
 /// Writes to the agent. An agent that does not read blocks this thread and nobody else. The pipe is closed when nobody
 /// can write any more.
-fn write(mut to_agent: File, frames: &Receiver<Vec<u8>>) {
+fn write(mut to_agent: File, frames: &Receiver<Vec<u8>>, unread: &AtomicUsize) {
     for frame in frames {
         if to_agent.write_all(&frame).is_err() {
             break;
         }
+        unread.fetch_sub(frame.len(), Ordering::Relaxed);
     }
 }
 
@@ -224,6 +234,8 @@ struct Line {
     protocol: Box<dyn Protocol>,
     /// `None` once the line to the agent is closed.
     writes: Option<Sender<Vec<u8>>>,
+    /// How many bytes the agent has not read yet.
+    backlog: Arc<AtomicUsize>,
     waiting: BTreeMap<Ticket, Sender<Reply>>,
     /// Counts down, so that our own tickets never meet those of callers.
     own_tickets: u64,
@@ -330,7 +342,12 @@ impl Line {
     /// Carries out a step. What is published is never older than what a caller was told.
     fn apply(&mut self, step: Step) {
         if let Some(writes) = self.writes.as_ref().filter(|_| !step.write.is_empty()) {
-            let _ = writes.send(step.write);
+            let unread = self.backlog.fetch_add(step.write.len(), Ordering::Relaxed);
+            if unread > LARGEST_BACKLOG {
+                self.writes = None;
+            } else {
+                let _ = writes.send(step.write);
+            }
         }
         let mut replies = Vec::new();
         for said in step.said {

@@ -20,6 +20,12 @@ pub(super) fn refuse_what_needs_a_process(order: &LaunchOrder) -> Result<(), Err
         ),
         (!order.args.is_empty(), "argument after `--`", "no program of it is started here", ""),
         (order.terminal, "--terminal", "no program of it is started here", ""),
+        (
+            order.hold,
+            "--hold",
+            "its gateway holds its sessions by itself",
+            "launch it without --hold: `agentctl send` reaches it all the same",
+        ),
         (!order.env.is_empty(), "--env", "its sessions run in the gateway's environment", ""),
         (
             order.system_prompt.is_some(),

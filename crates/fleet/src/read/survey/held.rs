@@ -2,7 +2,7 @@
 
 use agentctl_adapters::hold::{Request, TurnEnd};
 use agentctl_model::{
-    Capability, Claim, Evidence, Joined, LiveReport, Pending, Turn, TurnState, Witness, text,
+    Capability, Claim, Evidence, Joined, LiveReport, Pending, PendingOption, Turn, TurnState, Witness, text,
 };
 use jiff::Timestamp;
 
@@ -59,14 +59,15 @@ fn live_report(report: &Report, as_of: Timestamp) -> LiveReport {
         (None, false, Some(TurnEnd::Failed { .. })) => TurnState::Failed,
     };
     let detail = match (first, &state.last_end) {
-        (Some(request), _) => request.summary.as_deref().map(text::clean),
+        (Some(request), _) => request.summary.as_deref().map(text::visible),
         (None, Some(TurnEnd::Failed { words })) if !state.turn_open => Some(text::clean(words)),
         _ => None,
     };
     let asked_at = report.asked_at.iter().copied().map(Some).chain(std::iter::repeat(None));
     let words = format!("the runner that holds it says: {}", turn.describe());
     LiveReport {
-        turn: Some(Turn { detail: detail.clone(), ..Turn::new(turn, report.since) }),
+        // It is the turn of this very process, whatever the clock said at its beginning.
+        turn: Some(Turn { detail: detail.clone(), ..Turn::new(turn, None) }),
         detail,
         pending: state.pending.iter().zip(asked_at).map(|(request, since)| pending(request, since)).collect(),
         since: report.asked_at.first().copied().or(report.since),
@@ -74,13 +75,70 @@ fn live_report(report: &Report, as_of: Timestamp) -> LiveReport {
     }
 }
 
+/// A person decides by these words, so what cannot be seen is spelled out.
 fn pending(request: &Request, since: Option<Timestamp>) -> Pending {
+    let option =
+        |option: &PendingOption| PendingOption { label: text::visible(&option.label), ..option.clone() };
     Pending {
         kind: request.kind,
-        summary: request.summary.as_deref().map(text::clean),
+        summary: request.summary.as_deref().map(text::visible),
         since,
         answerable: true,
         id: Some(request.id.clone()),
-        options: request.options.clone(),
+        options: request.options.iter().map(option).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use agentctl_adapters::hold::HeldState;
+    use agentctl_model::{OptionKind, OptionScope, PendingKind};
+
+    use super::*;
+
+    fn report(request: Option<Request>) -> Report {
+        let state = HeldState {
+            session: Some("s".into()),
+            turn_open: true,
+            last_end: None,
+            pending: request.into_iter().collect(),
+            queued: 0,
+            lost: None,
+        };
+        let since = Some(Timestamp::UNIX_EPOCH);
+        Report {
+            state,
+            asked_at: vec![Timestamp::UNIX_EPOCH],
+            since,
+            takes_reasons: false,
+            first_refused: None,
+        }
+    }
+
+    #[test]
+    fn what_a_person_decides_by_hides_nothing() {
+        let option = PendingOption {
+            id: "a".into(),
+            label: "No\u{202e}seY".into(),
+            kind: OptionKind::AllowOnce,
+            scope: OptionScope::Once,
+        };
+        let request = Request {
+            id: "r".into(),
+            kind: PendingKind::Approval,
+            summary: Some("rm -rf /\u{1b}[2K  x".into()),
+            options: vec![option],
+        };
+        let told = live_report(&report(Some(request)), Timestamp::UNIX_EPOCH);
+        assert_eq!(told.pending[0].summary.as_deref(), Some("rm -rf /⟨U+001B⟩[2K  x"));
+        assert_eq!(told.detail, told.pending[0].summary);
+        assert_eq!(told.pending[0].options[0].label, "No⟨U+202E⟩seY");
+    }
+
+    /// A clock that was set back between the start of the process and its turn decides nothing.
+    #[test]
+    fn the_turn_of_a_holder_is_older_than_nobody() {
+        let turn = live_report(&report(None), Timestamp::UNIX_EPOCH).turn.unwrap();
+        assert_eq!((turn.state, turn.last), (TurnState::Open, None));
     }
 }
