@@ -29,6 +29,9 @@ pub struct ProcessHead {
     pub comm: String,
     pub argv: Vec<String>,
     pub started_at: Option<Timestamp>,
+    /// It is a copy of the process that forked it, and has run no program of its own yet. `false` where the platform
+    /// does not show it.
+    pub forked: bool,
 }
 
 impl ProcessHead {
@@ -299,6 +302,7 @@ mod tests {
             comm: "claude".into(),
             argv: argv.iter().map(ToString::to_string).collect(),
             started_at: None,
+            forked: false,
         }
     }
 

@@ -48,6 +48,7 @@ impl ScriptedProcess {
             comm: program.rsplit('/').next().unwrap_or(program).chars().take(15).collect(),
             argv: argv.iter().map(ToString::to_string).collect(),
             started_at: None,
+            forked: false,
         };
         let process = Process {
             head,
@@ -64,6 +65,13 @@ impl ScriptedProcess {
     #[must_use]
     pub fn parent(mut self, pid: u32) -> Self {
         self.process.head.parent = pid;
+        self
+    }
+
+    /// A copy of its parent that has run no program of its own yet.
+    #[must_use]
+    pub fn forked(mut self) -> Self {
+        self.process.head.forked = true;
         self
     }
 

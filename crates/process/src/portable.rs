@@ -132,6 +132,7 @@ fn head(found: &Process) -> ProcessHead {
         comm: found.name().to_string_lossy().into_owned(),
         argv: found.cmd().iter().map(|arg| arg.to_string_lossy().into_owned()).collect(),
         started_at: i64::try_from(found.start_time()).ok().and_then(|at| Timestamp::from_second(at).ok()),
+        forked: false,
     }
 }
 

@@ -23,6 +23,7 @@ pub(crate) fn process(argv: &[&str]) -> Process {
         comm: argv[0].to_owned(),
         argv: argv.iter().map(ToString::to_string).collect(),
         started_at: None,
+        forked: false,
     };
     Process {
         head,

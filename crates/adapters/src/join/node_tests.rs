@@ -10,6 +10,7 @@ fn process(pid: u32, parent: u32, argv: &[&str]) -> Process {
             comm: "MainThread".into(),
             argv: argv.iter().map(ToString::to_string).collect(),
             started_at: None,
+            forked: false,
         },
         exe: Observed::Unobservable(String::new()),
         cwd: Observed::Unobservable(String::new()),

@@ -11,5 +11,6 @@ pub(crate) fn head(comm: &str, argv: &[&str]) -> ProcessHead {
         comm: comm.into(),
         argv: argv.iter().map(ToString::to_string).collect(),
         started_at: None,
+        forked: false,
     }
 }

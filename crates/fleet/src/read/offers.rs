@@ -238,6 +238,7 @@ mod tests {
             comm: comm.to_owned(),
             argv: Vec::new(),
             started_at: None,
+            forked: false,
         };
         let heads = [
             head(1, 0, "init"),

@@ -83,6 +83,21 @@ fn the_innermost_of_three_is_the_agent_and_lives_without_the_others() {
     assert_eq!(stage.verdict(A, Scripted::new), (Status::Stopped, Some(Outcome::Died)));
 }
 
+/// An agent that starts a tool is two equal processes for a moment.
+#[test]
+fn the_copy_through_which_an_agent_starts_a_program_is_not_the_agent() {
+    let stage = stage(&[(A, &[prompt(A, 11), call(A, 12)])]);
+    let [outer, middle, inner] = chain(&stage, 40, &["do it", "--session-id", A]);
+    let copy = stage.process(43, &["node", "--expose-gc", INNER, "do it", "--session-id", A]).parent(42);
+    let four = [outer, middle, inner, copy.clone().forked()];
+    assert_eq!(stage.verdict(A, || table(&four)), (Status::Running, None));
+    let survey = stage.all(table(&four));
+    assert_eq!(roles(session(&survey, A)), [(42, "agent"), (40, "wrapper"), (41, "wrapper")]);
+
+    // A copy whose original is gone is all that is left of the agent.
+    assert_eq!(roles(session(&stage.all(table(&[copy.forked()])), A)), [(43, "agent")]);
+}
+
 #[test]
 fn a_note_ties_an_interactive_process_and_a_reused_pid_does_not() {
     let stage = stage(&[(A, &[prompt(A, 11), words(A, 12)]), (B, &[prompt(B, 11), call(B, 12)])]);

@@ -139,6 +139,7 @@ impl Linux {
             comm: stat.comm,
             argv,
             started_at: StartClock::now().at(stat.start),
+            forked: stat.forked,
         };
         let environ = observed(environ, &name("environ"));
         Ok(Process { head, exe, cwd, environ, open_files, listening, inner_pid })
@@ -292,6 +293,7 @@ fn head(
         comm: stat.comm,
         argv,
         started_at: clock.at(stat.start),
+        forked: stat.forked,
     }))
 }
 

@@ -6,6 +6,9 @@ const KERNEL_THREAD: u64 = 0x0020_0000;
 /// The kernel's flag for a thread that is exiting (`PF_EXITING`): it loses its memory and files before it becomes a zombie.
 const ENDING: u64 = 0x0000_0004;
 
+/// The kernel's flag for a copy that has run no program since it was forked (`PF_FORKNOEXEC`).
+const FORKED: u64 = 0x0000_0040;
+
 /// The fields of the line that identify a process and show whether it is alive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stat {
@@ -14,6 +17,8 @@ pub(super) struct Stat {
     /// Clock ticks between the boot of the machine and the start of the process.
     pub(super) start: u64,
     pub(super) kernel_thread: bool,
+    /// It still runs the program of the process that forked it.
+    pub(super) forked: bool,
     /// The address at which its variables end: 0 while the program is loading, and for readers without permission.
     environ_end: u64,
     ending: bool,
@@ -37,7 +42,8 @@ impl Stat {
         let start = fields.nth(1)?.parse().ok()?;
         let environ_end = fields.nth(28)?.parse().ok()?;
         let (kernel_thread, ending) = (flags & KERNEL_THREAD != 0, flags & ENDING != 0);
-        Some(Self { comm, parent, start, kernel_thread, environ_end, ending, state, threads })
+        let forked = flags & FORKED != 0;
+        Some(Self { comm, parent, start, kernel_thread, forked, environ_end, ending, state, threads })
     }
 
     /// Whether the first thread has exited, so that this entry shows no memory, files or working directory.
@@ -117,6 +123,14 @@ mod tests {
     fn a_process_without_variables_in_memory_may_be_loading_its_program() {
         let text = String::from_utf8(line("a", 'R', 1)).expect("text").replace(" 77 ", " 0 ");
         assert!(Stat::parse(text.as_bytes()).expect("a stat line").may_be_loading());
+    }
+
+    #[test]
+    fn a_copy_that_ran_no_program_is_known_by_its_flag() {
+        let text = String::from_utf8(line("a", 'R', 1)).expect("text");
+        assert!(!Stat::parse(text.as_bytes()).expect("a stat line").forked);
+        let copy = text.replace(" 4194560 ", " 4194624 ");
+        assert!(Stat::parse(copy.as_bytes()).expect("a stat line").forked);
     }
 
     #[test]

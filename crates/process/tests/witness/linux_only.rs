@@ -97,6 +97,20 @@ fn a_process_lives_as_long_as_its_last_thread() {
     assert!(!backend.is_alive(head.process));
 }
 
+/// A shell's own copy has its arguments and its environment; only the kernel's flag tells them apart.
+#[test]
+fn a_copy_that_runs_no_program_of_its_own_is_told_from_its_original() {
+    let mut shell = Kept::shell("exec 3<&0; ( echo copy; read line <&3; : ) & wait; :");
+    shell.says("copy");
+    let backend = Backend::native();
+    let original = backend.head(shell.pid());
+    let heads = backend.kernel.heads();
+    let copies: Vec<&ProcessHead> =
+        heads.seen().expect("a table").iter().filter(|head| head.parent == shell.pid()).collect();
+    assert!(!original.forked);
+    assert!(matches!(copies[..], [copy] if copy.forked && copy.argv == original.argv), "{copies:?}");
+}
+
 #[test]
 fn who_waits_for_a_lock_does_not_hold_it() {
     let (backend, folder) = (Backend::native(), tempfile::tempdir().expect("a folder"));

@@ -189,8 +189,15 @@ mod tests {
         let role = |argv: &[&str]| {
             let process = ProcessRef { pid: 7, start: 1, boot: 1 };
             let argv = argv.iter().map(|word| (*word).to_owned()).collect();
-            let head =
-                ProcessHead { process, parent: 1, uid: None, comm: "x".into(), argv, started_at: None };
+            let head = ProcessHead {
+                process,
+                parent: 1,
+                uid: None,
+                comm: "x".into(),
+                argv,
+                started_at: None,
+                forked: false,
+            };
             entry(&head, ProcessRole::Tool).role.as_str()
         };
         let folder = "/home/dev/.agentctl/launches/l-1";

@@ -58,7 +58,7 @@ mod tests {
     fn member(pid: u32, parent: u32) -> Member {
         let process = ProcessRef { pid, start: u64::from(pid), boot: 1 };
         let (uid, comm, argv) = (None, "x".to_owned(), Vec::new());
-        let head = ProcessHead { process, parent, uid, comm, argv, started_at: None };
+        let head = ProcessHead { process, parent, uid, comm, argv, started_at: None, forked: false };
         Member { head, launch: None, marked: false, is_agentctl: false }
     }
 

@@ -50,7 +50,8 @@ impl KernelSnapshot {
         let empty = Vec::new();
         let heads = self.heads.seen().unwrap_or(&empty);
         let us = kernel.own_uid();
-        let wanted = |head: &&ProcessHead| is_of(us, head) && source.adapter.recognises(head);
+        let wanted =
+            |head: &&ProcessHead| is_of(us, head) && source.adapter.recognises(head) && !is_copy(head, heads);
         let recognised: Vec<&ProcessHead> = heads.iter().filter(wanted).collect();
         let offspring = if looks.offspring { descendants(heads, &recognised) } else { Vec::new() };
         let mut processes = inspect(kernel, &recognised, looks);
@@ -90,6 +91,12 @@ impl KernelSnapshot {
 /// A process of another user is never an owner, even where we may inspect it (as root).
 pub(crate) fn is_of(us: Option<u32>, head: &ProcessHead) -> bool {
     us.is_none() || head.uid.is_none() || head.uid == us
+}
+
+/// Whether this is the short-lived copy through which a process starts another program: until that program runs, the
+/// copy looks in every way like the agent that forked it.
+fn is_copy(head: &ProcessHead, heads: &[ProcessHead]) -> bool {
+    head.forked && heads.iter().any(|other| other.process.pid == head.parent && other.argv == head.argv)
 }
 
 fn root_memberships(
