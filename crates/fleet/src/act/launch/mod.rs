@@ -36,7 +36,7 @@ use crate::{Fleet, worktree};
 pub use attachments::{Attachments, MAX_FILE, text, text_of};
 pub use issue::Issue;
 pub use launcher::Launcher;
-pub use request::{LaunchOptions, LaunchRequest, check_folder, check_words, misfit};
+pub use request::{LaunchOptions, LaunchRequest, Stay, check_folder, check_words, misfit};
 pub use resume::ResumeRequest;
 pub use side_by_side::SlotResults;
 pub use slots::{Choice, Defaults, LaunchPlan, MOST_SLOTS, PlannedSlot, check_count};
@@ -121,7 +121,7 @@ impl Fleet {
     ) -> Result<Launching, Error> {
         let (adapter, wanted) = (order.adapter.clone(), order.capability());
         let offered = |error: Error| match wanted {
-            Some(wanted) => unless_offered(error, capabilities_of(&adapter), wanted),
+            Some(wanted) => unless_offered(error, &capabilities_of(&adapter), wanted),
             None => error,
         };
         if let Some(server) = self.server_named(&order.adapter, &order.root) {
