@@ -19,6 +19,7 @@ use crate::surroundings::Surroundings;
 #[command(after_help = "Examples:\n  \
     agentctl resume 5f0c 'Now add a test'\n  \
     agentctl resume 5f0c - < notes.md\n  \
+    agentctl resume 5f0c --hold 'Go on, and ask me'\n  \
     agentctl resume 5f0c --fork 'Try it another way'\n\n\
     A session that is live in another process is refused: `agentctl send` speaks to\n\
     it where the agent offers a way in.")]

@@ -184,7 +184,7 @@ impl Scene<'_> {
         if !send.wait()?.success() {
             bail!("the message was not taken");
         }
-        let approved = self.command(agent, &["approve", id], false).status()?;
+        let approved = self.command(agent, &["approve", id], false).stderr(Stdio::null()).status()?;
         if !approved.success() {
             bail!("the answer was not taken");
         }

@@ -37,6 +37,7 @@ use crate::surroundings::Surroundings;
 #[command(after_help = "Examples:\n  \
     agentctl launch claude-code 'Fix the failing test'\n  \
     agentctl launch codex -p - < prompt.md --permission-mode bypass\n  \
+    agentctl launch pi 'Fix it, and ask me' --hold --idle-timeout 2h\n  \
     agentctl launch -p 'Add dark mode' --worktree . --branch dark-mode\n  \
     agentctl launch -p 'Try it' --adapter claude-code --adapter codex --model m\n  \
     agentctl launch --matrix matrix.yaml\n  \

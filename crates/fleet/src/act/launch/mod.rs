@@ -18,7 +18,8 @@ use std::time::Duration;
 
 use agentctl_adapters::hold::{HoldPlan, HoldWay};
 use agentctl_model::{Error, Intent, Observed, SourceReport, SpawnPlan, Surveyed};
-use agentctl_process::{Order, Started, spawn, wait_any_gone};
+use agentctl_process::pages::Pages;
+use agentctl_process::{Order, Started, spawn_with, wait_any_gone};
 use jiff::Timestamp;
 
 use crate::act::caller::Caller;
@@ -175,7 +176,7 @@ fn start_runner(
     let mut args = vec![RUNNER.into(), folder.path().into()];
     // A daemon raised its limit for itself, not for agents.
     args.extend(agentctl_process::open_files::usual().map(|soft| format!("--open-files={soft}").into()));
-    spawn(Order {
+    let order = Order {
         program: caller.agentctl.clone(),
         args,
         environ,
@@ -183,7 +184,9 @@ fn start_runner(
         stdin: held,
         stdout: folder.open_output("runner.log")?,
         stderr: folder.open_output("runner.log")?,
-    })
+    };
+    // It waits for as long as its agent lives.
+    spawn_with(order, Pages::Small)
 }
 
 impl Launching {

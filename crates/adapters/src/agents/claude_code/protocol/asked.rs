@@ -151,7 +151,8 @@ impl Asked {
                 Ok(response)
             }
             (Wants::Leave { .. }, Decision::Text(_)) => {
-                Err("the agent asks for an approval, not for words".to_owned())
+                Err("the agent asks for an approval, not for words: `approve` or `deny` answers it"
+                    .to_owned())
             }
             (Wants::Leave { .. } | Wants::Answers { .. }, Decision::Deny { reason }) => {
                 // The agent requires words here, and the model reads them.

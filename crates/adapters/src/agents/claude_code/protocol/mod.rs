@@ -322,7 +322,9 @@ fn success(request_id: &str, response: &Value) -> Value {
 /// one cannot be sent as words.
 fn plain(words: &str) -> Result<String, String> {
     if words.trim_start().starts_with('@') {
-        return Err("Claude Code would take the first word for a file to attach".to_owned());
+        return Err(
+            "Claude Code would take the first word for a file to attach: put a word before it".to_owned()
+        );
     }
     Ok(if words.starts_with('/') { format!(" {words}") } else { words.to_owned() })
 }

@@ -91,7 +91,10 @@ impl Dialog {
                             Err(format!("the extension takes one of these answers: {}", labels.join(", ")))
                         }
                     },
-                    Method::Confirm => Err("the extension asks for yes or no, not for words".to_owned()),
+                    Method::Confirm => {
+                        Err("the extension asks for yes or no, not for words: `approve` or `deny` answers it"
+                            .to_owned())
+                    }
                 };
             }
             Decision::AllowOnce => OptionKind::AllowOnce,
