@@ -24,6 +24,7 @@ pub use act::launch::Launching;
 pub use act::orphans::{Orphan, Reaped};
 pub use act::prune::Pruned;
 pub use act::stop::{StopOptions, StopReport, TerminationReport};
+pub use act::unattended::{EndedServer, Unattended};
 pub use keep::kernel_lock::KernelLock;
 pub use keep::locks::{LockError, Locks, ManualLock, session_holders};
 pub use keep::store::{Document, Store, StoreError};

@@ -5,6 +5,7 @@
 //! cut of the same bytes gives the same words. The runner owns the pipes.
 
 pub mod acp;
+pub(crate) mod json_lines;
 pub mod lines;
 #[cfg(test)]
 pub(crate) mod replay;
@@ -141,10 +142,6 @@ impl Step {
         self.say(Said::Refused { ticket, reason: reason.into() });
     }
 }
-
-/// A request whose answer was written and is not confirmed yet: who answered; `None` once the ticket was withdrawn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Answered(pub(crate) Option<Ticket>);
 
 /// What is true of a held session now. It follows from what was said alone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -17,7 +17,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::callers::Callers;
 use super::wire::{self, Reply, Report};
-use crate::keep::launches::LaunchFolder;
+use crate::keep::launches::{LaunchFolder, LaunchOrder};
 
 /// What the reader of the agent's output takes at once.
 const CHUNK: usize = 64 << 10;
@@ -62,6 +62,12 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
+    /// The limits that a launch was given.
+    pub(crate) fn of(order: &LaunchOrder) -> Self {
+        let time = |ms: Option<u64>| ms.map(Duration::from_millis);
+        Self { turn: time(order.timeout_ms), idle: time(order.idle_timeout_ms) }
+    }
+
     /// Why a session ends to which nobody talked.
     pub(crate) fn idle_end(self) -> EndedBy {
         let length = self.idle.and_then(|limit| SignedDuration::try_from(limit).ok());

@@ -72,7 +72,9 @@ impl Held {
         recorded: &dyn Fn(&str) -> usize,
     ) -> Result<Option<ReasonWay>, Error> {
         let Some(request) = answer.request else {
-            return Err(Error::refused("it waits for nothing").hint("`agentctl inbox` shows what waits"));
+            return Err(
+                Error::refused("the session waits for nothing").hint("`agentctl inbox` shows what waits")
+            );
         };
         let report = state(&self.folder).map_err(HoldError::NotHeld)?;
         let (decision, after) = match answer.decision {

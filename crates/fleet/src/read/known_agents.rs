@@ -1,6 +1,6 @@
 //! Which agents are known and what can be done with each, as data.
 
-use agentctl_model::Capability;
+use agentctl_model::{Capability, Way};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -13,7 +13,10 @@ pub struct AdapterEntry {
     pub programs: &'static [&'static str],
     /// Versions whose storage was observed.
     pub known_good: &'static str,
-    pub capabilities: &'static [Capability],
+    /// What can be done with its sessions at all.
+    pub capabilities: Vec<Capability>,
+    /// Where its sessions can be spoken with, and what works there.
+    pub ways: &'static [Way],
     /// Observed on the real agent; false: read in its source only.
     pub verified: bool,
     /// False when the settings turn it off.
@@ -29,7 +32,8 @@ pub fn known_agents(enabled: impl Fn(&str) -> bool) -> Vec<AdapterEntry> {
             title: card.title,
             programs: card.programs,
             known_good: card.known_good,
-            capabilities: card.capabilities,
+            capabilities: card.all_capabilities(),
+            ways: card.ways,
             verified: card.verified,
             enabled: enabled(card.name),
         }

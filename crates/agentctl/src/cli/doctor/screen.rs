@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use agentctl_model::{CoverageKind, text};
+use agentctl_model::{CoverageKind, Status, text};
 
 use super::daemon::DaemonReport;
 use super::report::{AdapterReport, Place, Report};
@@ -38,6 +38,12 @@ pub(crate) fn print(report: &Report, surroundings: &Surroundings, out: &mut Outp
     if !report.orphans.is_empty() {
         writeln!(out, "\nProcesses that outlived their session (`agentctl doctor --reap` ends them):")?;
         for line in Page::orphans(report).lines(out.width().saturating_sub(2), out.paint) {
+            writeln!(out, "  {line}")?;
+        }
+    }
+    if !report.unattended.is_empty() {
+        writeln!(out, "\nServers of held sessions whose runner is gone (they go on; what ends one):")?;
+        for line in Page::unattended(report).lines(out.width().saturating_sub(2), out.paint) {
             writeln!(out, "  {line}")?;
         }
     }
@@ -205,6 +211,41 @@ impl Page<'_> {
             self.line("!", Tone::Attention, "stale", &words)
         }));
         lines
+    }
+
+    fn unattended(report: &Report) -> Table {
+        let mut table = Table::new(vec![
+            Column::whole("PID"),
+            Column::whole("AGE").expendable(2),
+            Column::whole("AGENT"),
+            Column::whole("LAUNCH"),
+            Column::whole("STATUS").expendable(1),
+            Column::whole("ENDS BY ITSELF"),
+            Column::flexible("OR WITH", 18),
+        ]);
+        for server in &report.unattended {
+            let age = server.started_at.map(|start| time::ago(report.as_of, start));
+            let ends = server.ends_at.map_or_else(
+                || "no".to_owned(),
+                |at| {
+                    if at <= report.as_of {
+                        "now".to_owned()
+                    } else {
+                        format!("in {}", time::ahead(at, report.as_of))
+                    }
+                },
+            );
+            table.row(vec![
+                Cell::plain(server.pid.to_string()),
+                Cell::plain(age.unwrap_or_default()),
+                Cell::plain(text::one_line(&server.adapter)),
+                Cell::plain(text::one_line(&server.launch)),
+                Cell::plain(server.status.map_or("not found", Status::as_str)),
+                Cell::plain(ends),
+                Cell::plain(text::one_line(&server.hint)),
+            ]);
+        }
+        table
     }
 
     fn orphans(report: &Report) -> Table {

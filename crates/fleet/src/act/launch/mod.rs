@@ -18,7 +18,8 @@ use std::time::Duration;
 
 use agentctl_adapters::hold::{HoldPlan, HoldWay};
 use agentctl_model::{Error, Intent, Observed, SourceReport, SpawnPlan, Surveyed};
-use agentctl_process::{Order, Started, spawn, wait_any_gone};
+use agentctl_process::pages::Pages;
+use agentctl_process::{Order, Started, spawn_with, wait_any_gone};
 use jiff::Timestamp;
 
 use crate::act::caller::Caller;
@@ -36,7 +37,7 @@ use crate::{Fleet, worktree};
 pub use attachments::{Attachments, MAX_FILE, text, text_of};
 pub use issue::Issue;
 pub use launcher::Launcher;
-pub use request::{LaunchOptions, LaunchRequest, check_folder, check_words, misfit};
+pub use request::{LaunchOptions, LaunchRequest, Stay, check_folder, check_words, misfit};
 pub use resume::ResumeRequest;
 pub use side_by_side::SlotResults;
 pub use slots::{Choice, Defaults, LaunchPlan, MOST_SLOTS, PlannedSlot, check_count};
@@ -121,7 +122,7 @@ impl Fleet {
     ) -> Result<Launching, Error> {
         let (adapter, wanted) = (order.adapter.clone(), order.capability());
         let offered = |error: Error| match wanted {
-            Some(wanted) => unless_offered(error, capabilities_of(&adapter), wanted),
+            Some(wanted) => unless_offered(error, &capabilities_of(&adapter), wanted),
             None => error,
         };
         if let Some(server) = self.server_named(&order.adapter, &order.root) {
@@ -175,7 +176,7 @@ fn start_runner(
     let mut args = vec![RUNNER.into(), folder.path().into()];
     // A daemon raised its limit for itself, not for agents.
     args.extend(agentctl_process::open_files::usual().map(|soft| format!("--open-files={soft}").into()));
-    spawn(Order {
+    let order = Order {
         program: caller.agentctl.clone(),
         args,
         environ,
@@ -183,7 +184,9 @@ fn start_runner(
         stdin: held,
         stdout: folder.open_output("runner.log")?,
         stderr: folder.open_output("runner.log")?,
-    })
+    };
+    // It waits for as long as its agent lives.
+    spawn_with(order, Pages::Small)
 }
 
 impl Launching {

@@ -46,16 +46,23 @@ pub struct LaunchOptions {
     pub gateway: Option<String>,
     /// Who is notified of the end; nobody by default.
     pub callback: Addressee,
+    pub stay: Stay,
+    /// Arguments that are passed to the agent's program unchanged.
+    pub args: Vec<String>,
+    pub force: bool,
+}
+
+/// How long a session stays, for a launch and for a resume alike. Without anything it is one turn long.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Stay {
+    /// It is stopped after this time. In a session that is held it is the time of a turn, which is interrupted.
     pub timeout: Option<Duration>,
-    /// The session stays after its first turn and can be spoken with.
+    /// It stays after its turn and can be spoken with.
     pub hold: bool,
     /// How long a held session may be idle before it is ended.
     pub idle_timeout: Option<Duration>,
     /// The agent shows its own screen, in a terminal that a person can open.
     pub terminal: bool,
-    /// Arguments that are passed to the agent's program unchanged.
-    pub args: Vec<String>,
-    pub force: bool,
 }
 
 impl Fleet {
@@ -143,10 +150,10 @@ impl Fleet {
             on_create: options.on_create,
             on_complete: options.on_complete,
             callback,
-            timeout_ms: options.timeout.map(milliseconds),
-            hold: options.hold,
-            idle_timeout_ms: options.idle_timeout.map(milliseconds),
-            terminal: options.terminal,
+            timeout_ms: options.stay.timeout.map(milliseconds),
+            hold: options.stay.hold,
+            idle_timeout_ms: options.stay.idle_timeout.map(milliseconds),
+            terminal: options.stay.terminal,
             args: options.args,
             force: options.force,
         })

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use agentctl_model::{Capability, Conversation, Error, Permission, Status, Surveyed, text};
 
-use super::request::milliseconds;
+use super::request::{Stay, milliseconds};
 use crate::act::offered::unless_offered;
 use crate::keep::launches::LaunchOrder;
 use crate::keep::new_names;
@@ -20,13 +19,7 @@ pub struct ResumeRequest {
     pub model: Option<String>,
     pub permission: Option<Permission>,
     pub on_complete: Option<String>,
-    pub timeout: Option<Duration>,
-    /// The session stays after this turn and can be spoken with.
-    pub hold: bool,
-    /// How long a held session may be idle before it is ended.
-    pub idle_timeout: Option<Duration>,
-    /// The agent shows its own screen, in a terminal that a person can open.
-    pub terminal: bool,
+    pub stay: Stay,
 }
 
 impl Fleet {
@@ -89,10 +82,10 @@ impl Fleet {
             on_create: None,
             on_complete: request.on_complete.clone(),
             callback: None,
-            timeout_ms: request.timeout.map(milliseconds),
-            hold: request.hold,
-            idle_timeout_ms: request.idle_timeout.map(milliseconds),
-            terminal: request.terminal,
+            timeout_ms: request.stay.timeout.map(milliseconds),
+            hold: request.stay.hold,
+            idle_timeout_ms: request.stay.idle_timeout.map(milliseconds),
+            terminal: request.stay.terminal,
             args: Vec::new(),
             force: false,
         })

@@ -225,7 +225,7 @@ impl<'a> Runner<'a> {
     }
 
     fn hold(&self, way: HoldWay, pipes: Option<Pipes>, agent: Option<ProcessRef>) -> io::Result<Holder> {
-        let (limits, first) = (self.limits(), self.folder.words()?);
+        let (limits, first) = (Limits::of(&self.record.order), self.folder.words()?);
         match (way, pipes, agent) {
             (HoldWay::Line(protocol), Some(pipes), agent) => {
                 Holder::start((protocol, first), pipes, &self.folder, agent, limits)
@@ -235,12 +235,6 @@ impl<'a> Runner<'a> {
             }
             (HoldWay::Line(_) | HoldWay::Server(_), ..) => Err(io::ErrorKind::NotFound.into()),
         }
-    }
-
-    fn limits(&self) -> Limits {
-        let order = &self.record.order;
-        let time = |ms: Option<u64>| ms.map(Duration::from_millis);
-        Limits { turn: time(order.timeout_ms), idle: time(order.idle_timeout_ms) }
     }
 
     /// Waits for the id, and then until a survey shows the turn. The agent may exit before or after either.
@@ -422,7 +416,7 @@ impl<'a> Runner<'a> {
                 self.end_session(&self.timeout_reason());
             }
             if running.holder.as_ref().is_some_and(Holder::is_over) {
-                self.end_session(&self.limits().idle_end());
+                self.end_session(&Limits::of(&self.record.order).idle_end());
             }
         }
     }

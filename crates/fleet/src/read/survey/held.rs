@@ -1,6 +1,7 @@
 //! Asks the runners that hold sessions what their agents said last. All are asked at once.
 
 use agentctl_adapters::hold::{Request, TurnEnd};
+use agentctl_model::way::OF_HELD_SESSIONS;
 use agentctl_model::{
     Capability, Claim, Evidence, Joined, LiveReport, Pending, PendingOption, Turn, TurnState, Witness, text,
 };
@@ -30,8 +31,8 @@ pub(super) fn ask_holders(sources: &[Source], joined: &mut [Joined], as_of: Time
 
 /// What can be done with a session that is held, in the usual order.
 pub(super) fn capabilities(of_agent: &[Capability]) -> Vec<Capability> {
-    const HELD: [Capability; 3] = [Capability::Send, Capability::Approve, Capability::Interrupt];
-    let is_there = |capability: &Capability| of_agent.contains(capability) || HELD.contains(capability);
+    let is_there =
+        |capability: &Capability| of_agent.contains(capability) || OF_HELD_SESSIONS.contains(capability);
     Capability::ALL.into_iter().filter(is_there).collect()
 }
 

@@ -69,6 +69,12 @@ impl<'t> Steered<'t> {
                 Ok(State::Active { waits: flags.is_some_and(|flags| !flags.is_empty()) })
             }
             Some("idle" | "systemError") => Ok(State::Idle),
+            // Nobody was connected to it for a while. A thread that another process has taken is refused.
+            Some("notLoaded") => {
+                let join = json!({"threadId": self.thread, "excludeTurns": true});
+                self.call("thread/resume", &join)?.map_err(|words| said("thread/resume", &words))?;
+                Ok(State::Idle)
+            }
             _ => Err(Error::refused(format!("the app-server has let go of {}", self.thread))),
         }
     }
