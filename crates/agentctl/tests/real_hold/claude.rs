@@ -5,7 +5,7 @@ use rustix::process::Signal;
 
 use crate::manner::{Agent, Always, Asks, MidTurn, RUNNER, nothing, question_of, shell};
 use crate::road::Road;
-use crate::{PATIENCE, Stage, rounds, wait_for};
+use crate::{Held, PATIENCE, Stage, rounds, wait_for};
 
 pub(crate) static CLAUDE_CODE: Agent = Agent {
     name: "claude-code",
@@ -86,4 +86,42 @@ fn a_runner_killed_while_the_agent_waits_denies() {
 fn two_are_held_in_two_worktrees() {
     let Some(stage) = Stage::set(&CLAUDE_CODE, Road::Alone) else { return };
     rounds::two_in_two_worktrees(&stage);
+}
+
+/// `/clear` begins another session in the same process. The launch goes on with that one, and the one before is stopped.
+#[test]
+fn after_clear_the_new_session_is_held() {
+    let Some(stage) = Stage::set(&CLAUDE_CODE, Road::Alone) else { return };
+    let first = stage.hold("[[text:one]] first", &["--on-complete", "echo $AGENTCTL_SESSION_ID >> ended"]);
+    let launch = first.idle("one")["launch"]["id"].clone();
+    assert_eq!(first.done("send", &["/clear", "--command"])["accepted"], "now");
+    // The agent notes the new session a moment before it says so on the line.
+    let second = until_seen(PATIENCE, "another session of this launch", || {
+        let list = stage.run(&["list", "--json"]).ok().json();
+        match list["sessions"].as_array().unwrap().as_slice() {
+            [row] if row["id"] != first.id.as_str() && row["launch"]["id"] == launch => Ok(row.clone()),
+            _ => Err(format!("{list:#}")),
+        }
+    });
+    assert_eq!(second["status"], "idle", "{second:#}");
+    let second = Held { id: second["id"].as_str().unwrap().to_owned(), ..first };
+    let before = first.status();
+    assert_eq!(
+        (&before["status"], &before["outcome"], &before["pid"]),
+        (&"stopped".into(), &"completed".into(), &serde_json::Value::Null),
+        "{before:#}"
+    );
+    assert!(first.refused("send", &["too late"]).contains("resume"));
+
+    assert_eq!(second.send("[[text:two]] and now"), "now");
+    second.idle("two");
+    second.asks_to_run("touch allowed", "[[text:three]]");
+    let _ = second.done("approve", &[]);
+    second.idle("three");
+    assert!(second.exists("allowed") && !second.model_heard("too late"));
+    rounds::at_work(&second);
+    second.stop("interrupted");
+    let told = std::fs::read_to_string(stage.scene.cwd.join("ended")).unwrap();
+    assert_eq!(told.trim(), second.id, "its end is told once, and of the session that ended");
+    assert_eq!(first.status()["outcome"], "completed");
 }
