@@ -88,6 +88,12 @@ fn two_are_held_in_two_worktrees() {
     rounds::two_in_two_worktrees(&stage);
 }
 
+#[test]
+fn a_launch_waits_for_the_first_turn() {
+    let Some(stage) = Stage::set(&CLAUDE_CODE, Road::Alone) else { return };
+    rounds::waits_for_the_first_turn(&stage);
+}
+
 /// `/clear` begins another session in the same process. The launch goes on with that one, and the one before is stopped.
 #[test]
 fn after_clear_the_new_session_is_held() {

@@ -73,15 +73,20 @@ impl Stage {
         Begun::Command(Background::spawn(&self.scene.home, command))
     }
 
-    /// Launches a session that is held.
-    #[track_caller]
-    pub(crate) fn hold(&self, prompt: &str, more: &[&str]) -> Held<'_> {
+    /// The command that launches a session that is held. `own` is for the agent's program.
+    fn launching<'a>(&self, prompt: &'a str, more: &[&'a str], own: &'a [String]) -> Vec<&'a str> {
         let mut arguments = vec!["launch", self.agent.name, "-p", prompt, "--hold", "--json"];
         arguments.extend(self.agent.model.into_iter().flat_map(|model| ["--model", model]));
         arguments.extend(more);
-        let own = (self.agent.arguments)(&self.scene);
         arguments.extend(own.iter().map(String::as_str));
-        let launched = self.run(&arguments).ok().json();
+        arguments
+    }
+
+    /// Launches a session that is held.
+    #[track_caller]
+    pub(crate) fn hold(&self, prompt: &str, more: &[&str]) -> Held<'_> {
+        let own = (self.agent.arguments)(&self.scene);
+        let launched = self.run(&self.launching(prompt, more, &own)).ok().json();
         assert!(
             matches!(launched["status"].as_str(), Some("running" | "waiting" | "idle")),
             "the first turn was seen: {launched:#}"

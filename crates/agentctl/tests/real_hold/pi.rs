@@ -46,6 +46,16 @@ fn pi_is_spoken_to() {
 fn dialogs_of_pi_are_answered() {
     let Some(stage) = Stage::set(&PI_WITH_A_GATE, Road::Alone) else { return };
     rounds::all(&stage);
+    // A choice of an extension can be named by its words.
+    let held = rounds::speaks(&stage);
+    held.asks_to_run("touch named", "[[text:three]]");
+    assert!(held.refused("answer", &["Perhaps"]).contains("Allow, Always, Block"));
+    assert_eq!(held.done("answer", &["Always"])["decision"], "answer");
+    held.idle("three");
+    assert_eq!(held.send("[[bash:mkdir named-too]] [[text:four]]"), "now");
+    held.idle("four");
+    assert!(held.exists("named") && held.exists("named-too"));
+    held.stop("completed");
 }
 
 const GATE: &str = r#"let always = false;

@@ -8,9 +8,8 @@ use std::thread::JoinHandle;
 use agentctl_testkit::{Background, Output, until_seen};
 use serde_json::{Map, Value, json};
 
-use crate::PATIENCE;
 use crate::house::{Reply, exchange};
-use crate::steer::Scene;
+use crate::steer::{Scene, TIMEOUT};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Road {
@@ -25,7 +24,7 @@ pub(crate) enum Road {
 pub(crate) fn open(scene: &Scene) -> Background {
     let daemon = Background::spawn(&scene.home, scene.home.agentctl_command(&["daemon", "run"]));
     let client = Client::of(scene);
-    until_seen(PATIENCE, "the daemon to serve", || match client.try_ask("GET", "/healthz", &Value::Null) {
+    until_seen(TIMEOUT, "the daemon to serve", || match client.try_ask("GET", "/healthz", &Value::Null) {
         Some(reply) if reply.status == 200 => Ok(()),
         other => Err(format!("{other:?}")),
     });
@@ -45,7 +44,7 @@ impl Client {
 
     fn try_ask(&self, method: &str, target: &str, body: &Value) -> Option<Reply> {
         let mut stream = UnixStream::connect(&self.socket).ok()?;
-        stream.set_read_timeout(Some(PATIENCE)).ok()?;
+        stream.set_read_timeout(Some(TIMEOUT)).ok()?;
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let request = format!(
             "{method} {target} HTTP/1.1\r\nHost: agentctl\r\nConnection: close\r\n\
@@ -206,7 +205,7 @@ impl Begun {
     pub(crate) fn end(self) -> Output {
         match self {
             Self::Command(mut command) => {
-                let code = command.wait(PATIENCE).code();
+                let code = command.wait(TIMEOUT).code();
                 Output { code, stdout: command.stdout(), stderr: command.stderr() }
             }
             Self::Request(request) => request.join().expect("the request was answered"),

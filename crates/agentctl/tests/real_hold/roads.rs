@@ -14,6 +14,9 @@ fn whole(agent: &'static Agent, road: Road) {
     let Some(stage) = Stage::set(agent, road) else { return };
     rounds::all(&stage);
     rounds::two_in_two_worktrees(&stage);
+    if road != Road::Http {
+        rounds::waits_for_the_first_turn(&stage);
+    }
 }
 
 macro_rules! over_every_road {

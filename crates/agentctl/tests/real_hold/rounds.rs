@@ -226,6 +226,44 @@ fn is_resumed<'s>(held: &Held<'s>) -> Held<'s> {
     Held { id: held.id.clone(), ..*held }
 }
 
+/// A launch that waits returns with the end of the first turn, and the session is still there.
+pub(crate) fn waits_for_the_first_turn(stage: &Stage) {
+    let wait = |prompt: &str| {
+        let own = (stage.agent.arguments)(&stage.scene);
+        stage.begin(&stage.launching(prompt, &["--wait"], &own))
+    };
+    let runs = (stage.agent.runs)("touch waited");
+    let mut launch = wait(&format!("{runs} [[text:waited]]"));
+    let id = until_seen(PATIENCE, "the request", || {
+        let list = stage.run(&["list", "--json"]).ok().json();
+        let row = list["sessions"].as_array().unwrap().iter().find(|row| row["status"] == "waiting").cloned();
+        row.and_then(|row| Some(row["id"].as_str()?.to_owned())).ok_or(format!("{list:#}"))
+    });
+    let held = Held { stage, scene: &stage.scene, id };
+    held.asked("approval");
+    assert!(!launch.is_over(), "{:#?}", launch.end());
+    let _ = held.done("approve", &[]);
+    let ended = launch.end().ok().json();
+    assert_eq!(
+        (&ended["id"], &ended["status"], &ended["lastMessage"]),
+        (&held.id.as_str().into(), &"idle".into(), &"waited".into()),
+        "{ended:#}"
+    );
+    assert_eq!(held.send("[[text:go on]] next"), "now");
+    held.idle("go on");
+    held.stop("completed");
+
+    let failed = wait(FAILS).end();
+    assert_eq!(failed.code, Some(1), "{failed:#?}");
+    assert!(failed.stderr.contains("failed") && failed.stderr.contains(stage.agent.failure), "{failed:#?}");
+    let held = Held { stage, scene: &stage.scene, id: failed.json()["id"].as_str().unwrap().to_owned() };
+    let now = held.status();
+    assert_eq!((&now["status"], &now["outcome"]), (&"idle".into(), &"failed".into()), "{now:#}");
+    assert_eq!(held.send(SUCCEEDS), "now");
+    held.idle("nine");
+    held.stop("completed");
+}
+
 /// Two sessions in two worktrees at once, of which each has its own requests and its own end.
 pub(crate) fn two_in_two_worktrees(stage: &Stage) {
     let launch = |branch: &str| {
