@@ -3,7 +3,7 @@
 use agentctl_testkit::{Claude, until_seen};
 use rustix::process::Signal;
 
-use crate::manner::{Agent, Always, Asks, MidTurn, RUNNER, nothing, question_of, shell};
+use crate::manner::{Agent, Always, Asks, AtInterrupt, MidTurn, RUNNER, nothing, question_of, shell};
 use crate::road::Road;
 use crate::{Held, PATIENCE, Stage, rounds, wait_for};
 
@@ -14,7 +14,7 @@ pub(crate) static CLAUDE_CODE: Agent = Agent {
     arguments: nothing,
     runs: shell,
     witness: RUNNER,
-    mid_turn: MidTurn::Queued,
+    mid_turn: MidTurn::Queued(AtInterrupt::GoesOn),
     asks: Some(Asks {
         reason: "with-answer",
         goes_on: true,

@@ -21,6 +21,8 @@ mod servers;
 #[path = "../steer/mod.rs"]
 mod steer;
 
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use agentctl_testkit::{Background, Output, until, until_seen};
@@ -250,11 +252,19 @@ impl Held<'_> {
         assert!(late.contains("resume"), "{late}");
     }
 
-    /// What `git status` shows of the folder.
-    pub(crate) fn untracked(&self) -> String {
-        let mut git = self.scene.home.command("git");
-        git.args(["status", "--porcelain"]).current_dir(&self.scene.cwd);
-        self.scene.home.run(git).ok().stdout
+    /// All files of the folder, also those that git is told to ignore.
+    pub(crate) fn files(&self) -> BTreeSet<PathBuf> {
+        fn below(folder: &Path, found: &mut BTreeSet<PathBuf>) {
+            for path in steer::folders(folder).into_iter().filter(|path| !path.ends_with(".git")) {
+                if path.is_dir() {
+                    below(&path, found);
+                }
+                found.insert(path);
+            }
+        }
+        let mut found = BTreeSet::new();
+        below(&self.scene.cwd, &mut found);
+        found
     }
 }
 

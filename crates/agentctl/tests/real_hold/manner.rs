@@ -31,9 +31,19 @@ pub(crate) enum MidTurn {
     /// Into the turn.
     Now,
     /// By the agent's own queue.
-    Queued,
+    Queued(AtInterrupt),
     /// The agent has no queue, so the sender waits.
     Waits,
+}
+
+/// What becomes of the agent's queue when its turn is interrupted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AtInterrupt {
+    /// It is worked on at once.
+    GoesOn,
+    /// It stays until the next message.
+    Rests,
+    Dropped,
 }
 
 /// How it asks for permission.

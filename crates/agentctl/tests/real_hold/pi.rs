@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use agentctl_testkit::agents::{self, pi};
 use agentctl_testkit::{Pi, Skip, TestHome};
 
-use crate::manner::{Agent, Always, Asks, MidTurn, RUNNER, nothing, shell};
+use crate::manner::{Agent, Always, Asks, AtInterrupt, MidTurn, RUNNER, nothing, shell};
 use crate::road::Road;
 use crate::{Stage, rounds};
 
@@ -18,7 +18,7 @@ pub(crate) static PI: Agent = Agent {
     arguments: nothing,
     runs: shell,
     witness: RUNNER,
-    mid_turn: MidTurn::Queued,
+    mid_turn: MidTurn::Queued(AtInterrupt::Rests),
     asks: None,
     question: None,
     failure: "for good",

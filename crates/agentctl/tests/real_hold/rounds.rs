@@ -6,7 +6,7 @@ use std::path::Path;
 use agentctl_testkit::{FakeModel, Reply, until_seen};
 use serde_json::json;
 
-use crate::manner::{Always, Asks, MidTurn};
+use crate::manner::{Always, Asks, AtInterrupt, MidTurn};
 use crate::steer::ENDLESS;
 use crate::{Held, PATIENCE, Stage, wait_for};
 
@@ -38,6 +38,9 @@ pub(crate) fn all(stage: &Stage) {
     if stage.agent.asks.is_some() {
         is_interrupted_while_it_waits(&held);
     }
+    if let MidTurn::Queued(queue) = stage.agent.mid_turn {
+        is_interrupted_with_a_queue(&held, queue);
+    }
     survives_an_error(&held);
     let held = is_resumed(&held);
     at_work(&held);
@@ -59,14 +62,22 @@ fn hears_in_mid_turn(held: &Held<'_>) {
     assert_eq!(held.send("[[hang:third]] third"), "now");
     held.scene.model.wait_turn("[[hang:third]] third", 0);
     assert_eq!(held.status()["status"], "running");
+    let fourth = "[[text:four]] fourth";
     match held.stage.agent.mid_turn {
-        MidTurn::Now => assert_eq!(held.send("[[text:four]] fourth"), "now"),
-        MidTurn::Queued => assert_eq!(held.send("[[text:four]] fourth"), "queued"),
+        MidTurn::Now => {
+            assert_eq!(held.send(fourth), "now");
+            // The turn that it was taken into is still open for the model.
+            held.scene.model.wait_turn(fourth, 0);
+        }
+        MidTurn::Queued(_) => {
+            assert_eq!(held.send(fourth), "queued");
+            assert!(!held.model_heard(fourth), "it was not queued");
+        }
         MidTurn::Waits => {
             let late = held.run("send", &["withdrawn words", "--timeout", "300ms"]);
             assert_eq!(late.code, Some(124), "{late:#?}");
             assert!(late.stderr.contains("not delivered"), "{late:#?}");
-            let mut sender = held.begin("send", &["[[text:four]] fourth"]);
+            let mut sender = held.begin("send", &[fourth]);
             assert!(!sender.is_over(), "{:#?}", sender.end());
             held.scene.model.open("third");
             let sent = sender.end().ok().json();
@@ -74,7 +85,7 @@ fn hears_in_mid_turn(held: &Held<'_>) {
         }
     }
     held.scene.model.open("third");
-    held.scene.model.wait_turn("[[text:four]] fourth", 0);
+    held.scene.model.wait_turn(fourth, 0);
     held.idle("four");
     assert!(!held.model_heard("withdrawn words"));
 }
@@ -121,7 +132,7 @@ fn is_asked_once(held: &Held<'_>, asks: Asks) {
         let content = |path: &&str| content(&held.scene.home.path().join(path));
         asks.settings.iter().map(content).collect::<Vec<_>>()
     };
-    let before = settings();
+    let before = (settings(), held.files());
     let command = "touch allowed";
     fs::remove_file(held.scene.cwd.join("allowed")).unwrap();
     let pending = held.asks_to_run(command, "[[text:seven]]");
@@ -139,8 +150,7 @@ fn is_asked_once(held: &Held<'_>, asks: Asks) {
         held.idle("eight");
         assert!(held.exists("allowed"));
     }
-    assert_eq!(settings(), before, "it was kept in a file");
-    assert_eq!(held.untracked(), "?? allowed\n");
+    assert_eq!((settings(), held.files()), before, "it was kept in a file");
 }
 
 /// What is in a file; of a folder, that it is there.
@@ -179,6 +189,31 @@ fn is_interrupted(held: &Held<'_>) {
     at_work(held);
     cut("in a tool");
     held.wait_for_end_of_tool();
+}
+
+/// What waits in the agent's queue when its turn is cut short is told, and is true.
+fn is_interrupted_with_a_queue(held: &Held<'_>, queue: AtInterrupt) {
+    assert_eq!(held.send("[[hang:cut]] to be cut"), "now");
+    held.scene.model.wait_turn("[[hang:cut]] to be cut", 0);
+    assert_eq!(held.send("[[text:behind]] behind it"), "queued");
+    let done = held.done("interrupt", &[]);
+    assert_eq!(done["interrupted"], true, "{done:#}");
+    assert_eq!(done["stillQueued"], u8::from(queue != AtInterrupt::Dropped), "{done:#}");
+    if queue != AtInterrupt::GoesOn {
+        held.becomes("the end of the turn", |seen| seen["status"] == "idle");
+        assert!(!held.model_heard("behind it"));
+        assert_eq!(held.send("[[text:ahead]] ahead of it"), "now");
+    }
+    if queue == AtInterrupt::Dropped {
+        held.idle("ahead");
+        // The model may read it among the earlier messages, but it has no turn.
+        let requests = held.scene.model.requests();
+        let mut asks = requests.iter().filter_map(|seen| seen.ask.as_ref());
+        assert!(!asks.any(|ask| !ask.is_side_request() && ask.prompt.contains("behind it")));
+    } else {
+        held.scene.model.wait_turn("[[text:behind]] behind it", 0);
+        held.idle("behind");
+    }
 }
 
 /// Leaves the session in the middle of a tool.

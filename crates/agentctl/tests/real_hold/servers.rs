@@ -8,7 +8,7 @@ use agentctl_testkit::{Codex, OpenCode, Skip, TestHome, until_seen};
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::manner::{Agent, Always, Asks, MidTurn, nothing, question_of, shell};
+use crate::manner::{Agent, Always, Asks, AtInterrupt, MidTurn, nothing, question_of, shell};
 use crate::road::Road;
 use crate::{Held, PATIENCE, Stage, rounds, steer};
 
@@ -42,7 +42,7 @@ pub(crate) static OPENCODE: Agent = Agent {
     },
     runs: shell,
     witness: "does not work on it",
-    mid_turn: MidTurn::Queued,
+    mid_turn: MidTurn::Queued(AtInterrupt::Dropped),
     asks: Some(Asks {
         reason: "with-answer",
         goes_on: true,
