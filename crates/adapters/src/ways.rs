@@ -52,7 +52,7 @@ pub(crate) const PI: &[Way] = &[
         ALL,
         Manners {
             mid_turn: "into the turn (`now` or `queued`)",
-            always: "where an extension offers it",
+            always: "refused: how far an extension's \"Always\" reaches is not known (`answer ID Always` chooses it by its words)",
             reason: Reason::AsMessage,
             questions: "of extensions",
             without_runner: "the agent ends; the turn stays open in the records",

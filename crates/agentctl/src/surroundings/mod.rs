@@ -112,7 +112,7 @@ impl Surroundings {
 
     /// The caller for whom agents are started and stopped: this process.
     pub(crate) fn caller(&self, settings: &Settings) -> Result<Caller, Failure> {
-        let agentctl = std::env::current_exe().map_err(|error| {
+        let agentctl = own_program().map_err(|error| {
             Failure::new(ErrorKind::Failed, format!("cannot find agentctl itself: {error}"))
         })?;
         Ok(Caller {
@@ -321,6 +321,14 @@ impl From<SettingsError> for Failure {
         Self::new(ErrorKind::Failed, message)
             .hint("`agentctl config check` tries it again once it is corrected")
     }
+}
+
+/// This program. Where the file that a daemon runs was replaced by an update, the kernel calls it deleted, and the one in
+/// its place is meant.
+fn own_program() -> std::io::Result<PathBuf> {
+    let exact = std::env::current_exe()?;
+    let replaced = exact.to_str().and_then(|path| path.strip_suffix(" (deleted)")).map(PathBuf::from);
+    Ok(replaced.filter(|_| agentctl_files::real_path(&exact).is_err()).unwrap_or(exact))
 }
 
 #[cfg(test)]

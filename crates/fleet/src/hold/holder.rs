@@ -358,7 +358,8 @@ impl Line {
         let mut replies = Vec::new();
         for said in step.said {
             match said {
-                Said::Ready { .. } => {}
+                // Whoever asks next for the session that the agent has now must find its runner by it.
+                Said::Ready { session } => drop(self.folder.follow_session(&session)),
                 Said::TurnOpened => {
                     (self.since, self.turn_since, self.idle_since) =
                         (Some(now()), Some(Instant::now()), None);

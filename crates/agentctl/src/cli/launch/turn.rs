@@ -61,7 +61,10 @@ pub(crate) fn tell(
     if !as_json {
         next_steps(&now.session, out)?;
     }
-    ended_as(now, "has ended", fleet, out);
+    // A held session is still there when its turn has failed.
+    if let Some(outcome) = now.session.outcome.filter(|_| ended == Exit::Failed) {
+        complain(now, outcome, "has ended", fleet, out);
+    }
     Ok(ended)
 }
 
@@ -127,12 +130,16 @@ fn next_steps(session: &Session, out: &mut Output) -> Result<(), Failure> {
 /// The exit code of a command whose turn is over. A turn that went wrong is a failure, reported in the
 /// agent's words.
 fn ended_as(session: &Surveyed, how: &str, fleet: &Fleet, out: &mut Output) -> Exit {
-    let object = &session.session;
-    let Some(outcome) = object.outcome.filter(|_| went_wrong(session)) else { return Exit::Done };
-    let words = fleet.complaint(session).map(|words| format!(": {}", text::clean(&words)));
-    let id = text::one_line(&object.id);
-    out.error(&format!("the turn of {id} {how}, {}{}", outcome.as_str(), words.unwrap_or_default()));
+    let Some(outcome) = session.session.outcome.filter(|_| went_wrong(session)) else { return Exit::Done };
+    complain(session, outcome, how, fleet, out);
     Exit::Failed
+}
+
+/// Says in the agent's words how a turn went wrong.
+fn complain(session: &Surveyed, outcome: Outcome, how: &str, fleet: &Fleet, out: &mut Output) {
+    let words = fleet.complaint(session).map(|words| format!(": {}", text::clean(&words)));
+    let id = text::one_line(&session.session.id);
+    out.error(&format!("the turn of {id} {how}, {}{}", outcome.as_str(), words.unwrap_or_default()));
 }
 
 /// Whether no process runs the session any more and its turn did not complete.

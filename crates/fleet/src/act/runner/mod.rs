@@ -397,6 +397,7 @@ impl<'a> Runner<'a> {
     fn wait_for_the_end(&mut self, running: &mut Running) -> io::Result<(Ending, bool)> {
         let mut timed_out = false;
         loop {
+            self.follow_session(running);
             let left = running
                 .deadline
                 .filter(|_| !timed_out)
@@ -405,6 +406,7 @@ impl<'a> Runner<'a> {
                 .started
                 .ends_within(left.unwrap_or(OUTPUT_CHECK_INTERVAL).min(OUTPUT_CHECK_INTERVAL))?
             {
+                self.follow_session(running);
                 return Ok((ending, timed_out));
             }
             // The last one also contains the output of the hooks.
@@ -418,6 +420,15 @@ impl<'a> Runner<'a> {
             if running.holder.as_ref().is_some_and(Holder::is_over) {
                 self.end_session(&Limits::of(&self.record.order).idle_end());
             }
+        }
+    }
+
+    /// The agent may have gone on in another session. What is said at the end is said of the one that it had last.
+    fn follow_session(&mut self, running: &Running) {
+        let now = running.holder.as_ref().and_then(|holder| holder.report().state.session);
+        if now.is_some() && now != self.record.session_id {
+            self.record.session_id = now;
+            let _ = self.write_record();
         }
     }
 

@@ -121,6 +121,17 @@ impl LaunchFolder {
         self.write("launch.json", record)
     }
 
+    /// Notes that the process of this launch goes on in another session. Before the turn was seen, the runner alone
+    /// writes the record.
+    pub(crate) fn follow_session(&self, id: &str) -> io::Result<()> {
+        let mut record = self.record()?;
+        if !record.settled || record.session_id.as_deref() == Some(id) {
+            return Ok(());
+        }
+        record.session_id = Some(id.to_owned());
+        self.write_record(&record)
+    }
+
     pub fn exit(&self) -> Option<Exit> {
         self.read("exit.json").ok()
     }

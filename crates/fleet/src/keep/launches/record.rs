@@ -22,7 +22,7 @@ pub struct Record {
     pub id: String,
     pub launched_at: Timestamp,
     pub order: LaunchOrder,
-    /// The agent's own id, once it is known.
+    /// The agent's own id, once it is known. An agent may go on in another session (`/clear`); then it is that one's.
     pub session_id: Option<String>,
     /// A survey has shown the turn: the launch itself is done, and what follows belongs to the session.
     pub settled: bool,
