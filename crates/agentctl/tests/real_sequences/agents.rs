@@ -19,6 +19,8 @@ pub(crate) struct Agent {
     pub(crate) is_served: bool,
     /// It takes a message in the middle of a turn; elsewhere the sender waits.
     pub(crate) queues: bool,
+    /// A denial without a reason ends the turn, and what is queued is read with the next message.
+    pub(crate) denial_ends: bool,
     /// It offers to allow a command for the session.
     pub(crate) has_always: bool,
 }
@@ -30,6 +32,7 @@ const PLAIN: Agent = Agent {
     asks: |command| format!("[[bash:{command}]]"),
     is_served: false,
     queues: false,
+    denial_ends: false,
     has_always: false,
 };
 
@@ -70,17 +73,13 @@ pub(crate) const OPENCODE: Agent = Agent {
     },
     is_served: true,
     queues: true,
+    denial_ends: true,
     has_always: true,
     ..PLAIN
 };
 
-pub(crate) const PI: Agent = Agent {
-    adapter: "pi",
-    settle: settle_pi,
-    model_name: Some(pi::MODEL),
-    queues: true,
-    ..PLAIN
-};
+pub(crate) const PI: Agent =
+    Agent { adapter: "pi", settle: settle_pi, model_name: Some(pi::MODEL), queues: true, ..PLAIN };
 
 pub(crate) const GEMINI: Agent = Agent {
     adapter: "gemini",
@@ -91,11 +90,8 @@ pub(crate) const GEMINI: Agent = Agent {
 
 pub(crate) const QWEN: Agent = Agent { adapter: "qwen", settle: settle_qwen, ..PLAIN };
 
-pub(crate) const COPILOT: Agent = Agent {
-    adapter: "copilot",
-    settle: |home, url| NodeAgent::copilot(home, url).map(drop),
-    ..PLAIN
-};
+pub(crate) const COPILOT: Agent =
+    Agent { adapter: "copilot", settle: |home, url| NodeAgent::copilot(home, url).map(drop), ..PLAIN };
 
 pub(crate) const KIMI: Agent = Agent {
     adapter: "kimi",

@@ -3,8 +3,8 @@
 use agentctl_testkit::{Signal, until_seen};
 
 use crate::moves::freezes;
-use crate::oracle::truth;
 use crate::oracle::Truth;
+use crate::oracle::truth;
 use crate::world::{PATIENCE, World};
 
 #[derive(Debug, Clone, Copy)]

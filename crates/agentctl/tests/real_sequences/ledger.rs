@@ -18,8 +18,7 @@ pub(crate) enum What {
         /// The number in the reason of a denial.
         reason: Option<u32>,
     },
-    /// How many requests the model had answered before.
-    Interrupt(usize),
+    Interrupt,
     Stop,
 }
 
@@ -54,6 +53,18 @@ impl Told {
         }
     }
 
+    /// Without the session that a receipt shows.
+    pub(crate) fn in_short(&self) -> String {
+        let Self::Accepted(receipt) = self else { return format!("{self:?}") };
+        let mut receipt = receipt.clone();
+        if let Some(receipt) = receipt.as_object_mut() {
+            receipt.retain(|name, _| {
+                !["id", "adapter", "answered", "session", "sessions"].contains(&name.as_str())
+            });
+        }
+        format!("accepted {receipt}")
+    }
+
     pub(crate) fn is_accepted(&self) -> bool {
         self.receipt().is_some()
     }
@@ -76,8 +87,8 @@ pub(crate) struct Deed {
     pub(crate) told: Option<Told>,
     /// The request that was shown when it began, where only one was.
     pub(crate) shown: Option<String>,
-    /// How many requests the model had answered when it ended.
-    pub(crate) replies_at_end: usize,
+    /// How many requests the model had answered when it began, and when it ended.
+    pub(crate) replies: (usize, usize),
 }
 
 impl Deed {
@@ -146,13 +157,6 @@ impl Ledger {
         let number = *numbers.first().unwrap_or_else(|| panic!("a request about nothing of ours: {summary}"));
         let before = *self.asked.entry(id.to_owned()).or_insert(number);
         assert_eq!(before, number, "the id {id} named two requests");
-    }
-
-    /// The answers to the request about this command.
-    pub(crate) fn answers(&self, number: u32) -> impl Iterator<Item = &Deed> {
-        self.deeds.iter().filter(move |deed| {
-            deed.request().is_some_and(|request| self.asked.get(request) == Some(&number))
-        })
     }
 
     pub(crate) fn unfinished(&self) -> Vec<usize> {

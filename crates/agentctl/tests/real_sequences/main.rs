@@ -5,8 +5,8 @@
 //! fake model heard, with the files that commands made, and with the processes that are left.
 //!
 //! Short runs have fixed seeds. With `AGENTCTL_LONG`, `AGENTCTL_SEQUENCES` says how many (500), and the seeds are new
-//! ones each time. A failure prints its seed; `AGENTCTL_SEQUENCE_SEED` repeats that sequence alone, and
-//! `AGENTCTL_SEQUENCE_TRACE` prints each step at once.
+//! ones each time. A failure prints its seed; `AGENTCTL_SEQUENCE_SEED` repeats that sequence alone, or several in
+//! one home (`1,2,3`), and `AGENTCTL_SEQUENCE_TRACE` prints each step at once.
 #![cfg(target_os = "linux")]
 #![allow(
     clippy::disallowed_methods,
@@ -44,8 +44,8 @@ fn variable(name: &str) -> Option<u64> {
 
 /// The seeds of this run.
 fn seeds() -> Vec<u64> {
-    if let Some(seed) = variable("AGENTCTL_SEQUENCE_SEED") {
-        return vec![seed];
+    if let Ok(seeds) = std::env::var("AGENTCTL_SEQUENCE_SEED") {
+        return seeds.split(',').map(|seed| seed.parse().expect("a seed")).collect();
     }
     let is_long = std::env::var_os("AGENTCTL_LONG").is_some();
     let count = variable("AGENTCTL_SEQUENCES").unwrap_or(if is_long { 500 } else { FEW as u64 });

@@ -7,7 +7,7 @@ use std::fs;
 use agentctl_testkit::model::choose;
 use agentctl_testkit::{Act, FakeModel, Reply};
 
-use crate::ledger::{Ledger, Told, What, mark, marks, words};
+use crate::ledger::{Deed, Ledger, Told, What, mark, marks, words};
 use crate::world::World;
 
 /// What the fake model heard and answered.
@@ -80,34 +80,35 @@ pub(crate) fn truth(world: &mut World) -> Truth {
 fn decision(ledger: &Ledger, log: &ModelLog, command: &str) -> Truth {
     let number = marks(command)[0];
     let asked_at = log.replies.len() - 1;
-    for deed in &ledger.deeds {
+    // What was done before it was asked is about something else.
+    for deed in ledger.deeds.iter().filter(|deed| deed.told.is_none() || deed.replies.1 > asked_at) {
+        let is_before = deed.replies.0 <= asked_at;
         match (&deed.what, &deed.told) {
-            (What::Interrupt(before), Some(told)) => match told {
-                Told::Accepted(receipt) if receipt["interrupted"] == true && *before > asked_at => {
-                    return Truth::Idle;
-                }
-                // It was asked while somebody interrupted, or nobody knows whether it was interrupted.
-                _ if (*before..deed.replies_at_end).contains(&asked_at) && !told.is_no() => {
-                    return Truth::Either;
-                }
-                Told::Unknown(_) if *before > asked_at => return Truth::Either,
-                _ => {}
+            (What::Interrupt, Some(Told::Accepted(receipt))) => match receipt["interrupted"] == true {
+                true if is_before => return Truth::Either,
+                true => return Truth::Idle,
+                false => {}
             },
-            (What::Interrupt(_), None) => return Truth::Either,
-            (What::Answer { named: None, .. }, Some(Told::Unknown(_))) => return Truth::Either,
+            (What::Interrupt, None | Some(Told::Unknown(_))) => return Truth::Either,
+            (What::Answer { .. }, _) if is_before && deed.told.is_none() => return Truth::Either,
+            (What::Answer { allows, .. }, told) if is_about(ledger, deed, number) => match told {
+                Some(Told::Accepted(_)) if *allows => return Truth::Unclear,
+                Some(Told::Accepted(_)) => return Truth::Idle,
+                None | Some(Told::Unknown(_)) => return Truth::Either,
+                Some(_) if deed.is_half_done() => return Truth::Idle,
+                Some(_) => {}
+            },
+            (What::Answer { .. }, Some(Told::Unknown(_))) if deed.request().is_none() => {
+                return Truth::Either;
+            }
             _ => {}
         }
     }
-    for deed in ledger.answers(number) {
-        match (&deed.what, &deed.told) {
-            (What::Answer { allows: true, .. }, Some(Told::Accepted(_))) => return Truth::Unclear,
-            (What::Answer { .. }, Some(Told::Accepted(_))) => return Truth::Idle,
-            (_, None | Some(Told::Unknown(_))) => return Truth::Either,
-            (_, Some(_)) if deed.is_half_done() => return Truth::Idle,
-            (_, Some(_)) => {}
-        }
-    }
     if ledger.granted.as_deref() == Some(command) { Truth::Unclear } else { Truth::Waiting(number) }
+}
+
+fn is_about(ledger: &Ledger, deed: &Deed, number: u32) -> bool {
+    deed.request().is_some_and(|request| ledger.asked.get(request) == Some(&number))
 }
 
 /// Whether a message that was accepted must still reach the model.
@@ -136,7 +137,11 @@ pub(crate) fn check(world: &mut World) {
             _ => (0, false),
         };
         let is_heard = log.heard.contains_key(&number);
-        assert!(is_heard || !is_sent || ledger.is_cut(deed), "accepted and not heard: {:?} {told:?}", deed.what);
+        assert!(
+            is_heard || !is_sent || ledger.is_cut(deed),
+            "accepted and not heard: {:?} {told:?}",
+            deed.what
+        );
         assert!(!(is_heard && told.is_no()), "refused and heard: {:?} {told:?}", deed.what);
         if let What::Answer { allows, .. } = deed.what
             && told.is_accepted()
@@ -158,12 +163,13 @@ pub(crate) fn check(world: &mut World) {
     });
     let is_unseen = |number: &u32| !ledger.asked.values().any(|asked| asked == number);
     for number in made.into_iter().filter(|number| !(is_blind && is_unseen(number))) {
-        let is_allowed = |deed: &crate::ledger::Deed| {
+        let is_allowed = |deed: &Deed| {
             matches!(deed.what, What::Answer { allows: true, .. })
                 && matches!(deed.told, Some(Told::Accepted(_) | Told::Unknown(_)))
         };
         assert!(
-            ledger.answers(number).any(is_allowed) || ledger.ever_granted.contains(&number),
+            ledger.deeds.iter().any(|deed| is_about(ledger, deed, number) && is_allowed(deed))
+                || ledger.ever_granted.contains(&number),
             "{} was run and nobody allowed it",
             mark(number)
         );

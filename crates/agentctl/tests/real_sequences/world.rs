@@ -89,7 +89,7 @@ impl World {
         self.id = id.to_owned();
         let told = Some(Told::Accepted(json!({"started": true})));
         let what = What::Say(number);
-        self.ledger.deeds.push(Deed { what, began, command: None, told, shown: None, replies_at_end: 0 });
+        self.ledger.deeds.push(Deed { what, began, command: None, told, shown: None, replies: (0, 0) });
         self.ledger.granted = None;
         self.find_processes();
     }
@@ -124,10 +124,12 @@ impl World {
         let by = if by_daemon { " by the daemon" } else { "" };
         let at = self.ledger.deeds.len();
         self.note(format!("{at}: {verb} {more:?}{by}"));
+        self.log.read(&self.scene.model);
+        let replies = self.log.replies.len();
         let began = self.ledger.tick();
         let command = Some(Background::spawn(&self.scene.home, command));
         let shown = Some(&self.ledger.shown).filter(|shown| shown.len() == 1).map(|shown| shown[0].clone());
-        self.ledger.deeds.push(Deed { what, began, command, told: None, shown, replies_at_end: 0 });
+        self.ledger.deeds.push(Deed { what, began, command, told: None, shown, replies: (replies, replies) });
         at
     }
 
@@ -140,18 +142,18 @@ impl World {
         let mut command = self.ledger.deeds[at].command.take().expect("a command that runs");
         let status = command.wait(PATIENCE);
         let told = Told::read(status.code(), &command.stdout(), &command.stderr());
-        let mut words = format!("{told:?}");
-        words.truncate(words.floor_char_boundary(300));
-        self.note(format!("{at}: {words}"));
+        self.note(format!("{at}: {}", told.in_short()));
         if let Some(answered) = told.receipt().map(|receipt| &receipt["answered"]) {
             self.note_pending(answered);
         }
         self.log.read(&self.scene.model);
-        let replies = self.log.replies.len();
         let deed = &mut self.ledger.deeds[at];
-        (deed.told, deed.replies_at_end) = (Some(told.clone()), replies);
+        (deed.told, deed.replies.1) = (Some(told.clone()), self.log.replies.len());
         match deed.what {
-            What::Interrupt(_) | What::Stop => self.ledger.cut(),
+            What::Interrupt | What::Stop => self.ledger.cut(),
+            What::Answer { allows: false, reason: None, .. } if self.agent.denial_ends && !told.is_no() => {
+                self.ledger.cut();
+            }
             What::Answer { always: true, .. } if told.is_accepted() => {
                 let number = deed.request().and_then(|request| self.ledger.asked.get(request)).copied();
                 self.ledger.ever_granted.extend(number);
@@ -199,14 +201,13 @@ impl World {
         self.begin(what, verb, &more.iter().copied().chain(named).collect::<Vec<_>>())
     }
 
-    pub(crate) fn begin_interrupt(&mut self) -> usize {
-        self.log.read(&self.scene.model);
+    pub(crate) fn begin_interrupt(&mut self, more: &[&str]) -> usize {
         self.ledger.cut();
-        self.begin(What::Interrupt(self.log.replies.len()), "interrupt", &[])
+        self.begin(What::Interrupt, "interrupt", more)
     }
 
     pub(crate) fn interrupt(&mut self) -> Told {
-        let at = self.begin_interrupt();
+        let at = self.begin_interrupt(&[]);
         self.finish(at)
     }
 
@@ -310,7 +311,9 @@ fn fits(truth: Truth, shown: &Value) -> bool {
             let is_it = |one: &Value| {
                 one["answerable"] == true
                     && one["id"].is_string()
-                    && one["summary"].as_str().is_some_and(|words| words.contains(&crate::ledger::mark(number)))
+                    && one["summary"]
+                        .as_str()
+                        .is_some_and(|words| words.contains(&crate::ledger::mark(number)))
             };
             shown["status"] == "waiting" && pending.len() == 1 && is_it(&pending[0])
         }

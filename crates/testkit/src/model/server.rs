@@ -75,15 +75,14 @@ impl FakeModel {
         let address = listener.local_addr().context("read the listener's address")?;
         let boot = SystemTime::now().duration_since(UNIX_EPOCH).context("read the clock")?.as_nanos();
         let gates = watch::Sender::new(HashSet::new());
-        let shared =
-            Arc::new(Shared {
-                rule,
-                log: Mutex::default(),
-                gates,
-                held: Mutex::default(),
-                boot,
-                answers: AtomicU64::new(0),
-            });
+        let shared = Arc::new(Shared {
+            rule,
+            log: Mutex::default(),
+            gates,
+            held: Mutex::default(),
+            boot,
+            answers: AtomicU64::new(0),
+        });
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().context("build a runtime")?;
         let (stop, stopped) = oneshot::channel::<()>();
