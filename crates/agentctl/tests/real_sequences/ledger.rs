@@ -1,6 +1,7 @@
 //! What the test did and what it was told: one side of the oracle. The other is what the fake model heard.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use agentctl_testkit::Background;
 use serde_json::Value;
@@ -23,7 +24,7 @@ pub(crate) enum What {
 }
 
 /// What a command said.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) enum Told {
     Accepted(Value),
     /// It said no.
@@ -53,18 +54,6 @@ impl Told {
         }
     }
 
-    /// Without the session that a receipt shows.
-    pub(crate) fn in_short(&self) -> String {
-        let Self::Accepted(receipt) = self else { return format!("{self:?}") };
-        let mut receipt = receipt.clone();
-        if let Some(receipt) = receipt.as_object_mut() {
-            receipt.retain(|name, _| {
-                !["id", "adapter", "answered", "session", "sessions"].contains(&name.as_str())
-            });
-        }
-        format!("accepted {receipt}")
-    }
-
     pub(crate) fn is_accepted(&self) -> bool {
         self.receipt().is_some()
     }
@@ -76,6 +65,26 @@ impl Told {
     /// Whether the agent certainly never gets it.
     pub(crate) fn is_no(&self) -> bool {
         matches!(self, Self::Refused(_) | Self::Withdrawn(_))
+    }
+}
+
+/// Without the session that a receipt shows.
+impl fmt::Debug for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, words) = match self {
+            Self::Accepted(receipt) => {
+                let mut receipt = receipt.clone();
+                if let Some(receipt) = receipt.as_object_mut() {
+                    let left_out = ["id", "adapter", "answered", "session", "sessions"];
+                    receipt.retain(|name, _| !left_out.contains(&name.as_str()));
+                }
+                return write!(f, "Accepted({receipt})");
+            }
+            Self::Refused(words) => ("Refused", words),
+            Self::Withdrawn(words) => ("Withdrawn", words),
+            Self::Unknown(words) => ("Unknown", words),
+        };
+        f.debug_tuple(name).field(words).finish()
     }
 }
 

@@ -17,6 +17,7 @@
 mod agents;
 mod dice;
 mod faults;
+mod killed;
 mod ledger;
 mod moves;
 mod oracle;

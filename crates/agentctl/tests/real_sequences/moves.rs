@@ -353,7 +353,6 @@ fn at_request(world: &mut World, number: u32, request: &str) {
             }
             let told = both.map(|at| world.finish(at));
             let count = told.iter().filter(|told| told.is_accepted()).count();
-            let told = told.map(|told| told.in_short());
             assert_eq!(count, 1, "one of two is taken: {told:#?}");
         }
         AtRequest::ApproveAndInterrupt => {

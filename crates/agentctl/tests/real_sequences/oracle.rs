@@ -81,27 +81,28 @@ fn decision(ledger: &Ledger, log: &ModelLog, command: &str) -> Truth {
     let number = marks(command)[0];
     let asked_at = log.replies.len() - 1;
     // What was done before it was asked is about something else.
-    for deed in ledger.deeds.iter().filter(|deed| deed.told.is_none() || deed.replies.1 > asked_at) {
-        let is_before = deed.replies.0 <= asked_at;
-        match (&deed.what, &deed.told) {
-            (What::Interrupt, Some(Told::Accepted(receipt))) => match receipt["interrupted"] == true {
-                true if is_before => return Truth::Either,
-                true => return Truth::Idle,
-                false => {}
-            },
-            (What::Interrupt, None | Some(Told::Unknown(_))) => return Truth::Either,
-            (What::Answer { .. }, _) if is_before && deed.told.is_none() => return Truth::Either,
-            (What::Answer { allows, .. }, told) if is_about(ledger, deed, number) => match told {
-                Some(Told::Accepted(_)) if *allows => return Truth::Unclear,
-                Some(Told::Accepted(_)) => return Truth::Idle,
-                None | Some(Told::Unknown(_)) => return Truth::Either,
-                Some(_) if deed.is_half_done() => return Truth::Idle,
-                Some(_) => {}
-            },
-            (What::Answer { .. }, Some(Told::Unknown(_))) if deed.request().is_none() => {
-                return Truth::Either;
-            }
-            _ => {}
+    let later: Vec<&Deed> =
+        ledger.deeds.iter().filter(|deed| deed.told.is_none() || deed.replies.1 > asked_at).collect();
+    for deed in later.iter().filter(|deed| matches!(deed.what, What::Interrupt)) {
+        match &deed.told {
+            Some(Told::Accepted(receipt)) if receipt["interrupted"] == false => {}
+            // It was asked before, or while somebody interrupted.
+            Some(Told::Accepted(_)) if deed.replies.0 > asked_at => return Truth::Idle,
+            Some(Told::Refused(_) | Told::Withdrawn(_)) => {}
+            _ => return Truth::Either,
+        }
+    }
+    for deed in later {
+        let What::Answer { allows, .. } = deed.what else { continue };
+        match &deed.told {
+            None if deed.replies.0 <= asked_at => return Truth::Either,
+            Some(Told::Unknown(_)) if deed.request().is_none() => return Truth::Either,
+            _ if !is_about(ledger, deed, number) => {}
+            Some(Told::Accepted(_)) if allows => return Truth::Unclear,
+            Some(Told::Accepted(_)) => return Truth::Idle,
+            None | Some(Told::Unknown(_)) => return Truth::Either,
+            Some(_) if deed.is_half_done() => return Truth::Idle,
+            Some(_) => {}
         }
     }
     if ledger.granted.as_deref() == Some(command) { Truth::Unclear } else { Truth::Waiting(number) }

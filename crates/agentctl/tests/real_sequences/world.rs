@@ -142,7 +142,7 @@ impl World {
         let mut command = self.ledger.deeds[at].command.take().expect("a command that runs");
         let status = command.wait(PATIENCE);
         let told = Told::read(status.code(), &command.stdout(), &command.stderr());
-        self.note(format!("{at}: {}", told.in_short()));
+        self.note(format!("{at}: {told:?}"));
         if let Some(answered) = told.receipt().map(|receipt| &receipt["answered"]) {
             self.note_pending(answered);
         }
