@@ -20,13 +20,13 @@ use super::wire::{self, Reply, Report};
 use crate::keep::launches::{LaunchFolder, LaunchOrder};
 
 /// What the reader of the agent's output takes at once.
-const CHUNK: usize = 64 << 10;
+pub(super) const CHUNK: usize = 64 << 10;
 
 /// More than this is never waiting to be parsed; then whoever has more waits.
-const MOST_INPUTS: usize = 64;
+pub(super) const MOST_INPUTS: usize = 64;
 
 /// An agent that leaves more than this unread is no longer spoken with.
-const LARGEST_BACKLOG: usize = 256 << 20;
+const LARGEST_BACKLOG: usize = if cfg!(test) { 1 << 20 } else { 256 << 20 };
 
 /// How long an interrupted turn may take to end before the line is closed all the same.
 const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -173,6 +173,7 @@ impl Holder {
             protocol,
             writes: Some(writes),
             backlog,
+            given_up: None,
             waiting: BTreeMap::new(),
             own_tickets: u64::MAX,
             first_refused: None,
@@ -207,7 +208,7 @@ impl Holder {
 }
 
 /// Passes on what the agent writes, no faster than it is parsed.
-fn read(mut from_agent: File, heard: &SyncSender<Input>) {
+pub(super) fn read(mut from_agent: File, heard: &SyncSender<Input>) {
     let mut chunk = vec![0; CHUNK];
     loop {
         match from_agent.read(&mut chunk) {
@@ -242,6 +243,8 @@ struct Line {
     writes: Option<Sender<Vec<u8>>>,
     /// How many bytes the agent has not read yet.
     backlog: Arc<AtomicUsize>,
+    /// Why the agent is no longer spoken with, although it lives.
+    given_up: Option<String>,
     waiting: BTreeMap<Ticket, Sender<Reply>>,
     /// Counts down, so that our own tickets never meet those of callers.
     own_tickets: u64,
@@ -278,6 +281,11 @@ impl Line {
                 Ok(Input::Heard(bytes)) => {
                     let step = self.protocol.hear(&bytes);
                     self.apply(step);
+                }
+                // What is asked now can no longer be written.
+                Ok(Input::Call(call)) if self.writes.is_none() => {
+                    let why = self.given_up.as_deref().unwrap_or("the session is ending");
+                    let _ = call.reply.send(Reply::Lost(why.to_owned()));
                 }
                 Ok(Input::Call(call)) => {
                     self.waiting.insert(call.ticket, call.reply);
@@ -351,6 +359,7 @@ impl Line {
             let unread = self.backlog.fetch_add(step.write.len(), Ordering::Relaxed);
             if unread > LARGEST_BACKLOG {
                 self.writes = None;
+                self.given_up = Some("the agent does not read what it is told".to_owned());
             } else {
                 let _ = writes.send(step.write);
             }
@@ -382,10 +391,16 @@ impl Line {
         for reply in replies {
             self.reply(reply);
         }
+        if let Some(why) = &self.given_up {
+            for (_, waiting) in std::mem::take(&mut self.waiting) {
+                let _ = waiting.send(Reply::Lost(why.clone()));
+            }
+        }
     }
 
     fn publish(&self) {
-        let state = self.protocol.state();
+        let mut state = self.protocol.state();
+        state.lost = state.lost.or_else(|| self.given_up.clone());
         let asked_at =
             state.pending.iter().filter_map(|request| self.asked_at.get(&request.id).copied()).collect();
         let takes_reasons = self.protocol.takes_reasons();

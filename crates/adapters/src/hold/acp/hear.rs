@@ -83,7 +83,7 @@ impl Acp {
         let method = match &self.opening.start {
             Start::New => "session/new",
             Start::Continue { session, may_load } => {
-                params["sessionId"] = Value::from(session.as_str());
+                params["sessionId"] = Value::from(self.on_the_line(session));
                 match (can.resume, can.load, may_load) {
                     (true, ..) => "session/resume",
                     (false, true, true) => "session/load",
@@ -103,6 +103,18 @@ impl Acp {
         self.call = Some((id, Call::Open));
     }
 
+    /// The id under which a session that exists is spoken of on this line.
+    fn on_the_line(&self, session: &str) -> String {
+        let is_loaded = self.greeting.as_ref().is_some_and(|greeting| !greeting.capabilities.resume);
+        let before = if is_loaded { self.agent.before_loaded } else { "" };
+        format!("{before}{session}")
+    }
+
+    /// The agent's own id of a session that is spoken of so.
+    pub(super) fn own_name<'s>(&self, session: &'s str) -> &'s str {
+        session.strip_prefix(self.agent.before_loaded).unwrap_or(session)
+    }
+
     fn not_opened(&self, error: &RpcError) -> String {
         let logins = self.greeting.as_ref().map(|greeting| greeting.logins.join(", ")).unwrap_or_default();
         match error.code {
@@ -115,13 +127,13 @@ impl Acp {
     fn opened(&mut self, opened: &Opened, step: &mut Step) {
         let session = match &self.opening.start {
             Start::New => opened.session_id.clone().filter(|id| !id.is_empty()),
-            Start::Continue { session, .. } => Some(session.clone()),
+            Start::Continue { session, .. } => Some(self.on_the_line(session)),
         };
         let Some(session) = session else {
             return self.lose("the agent opened a session without an id".to_owned(), step);
         };
-        self.session = Some(session.clone());
-        step.said.push(Said::Ready { session });
+        step.said.push(Said::Ready { session: self.own_name(&session).to_owned() });
+        self.session = Some(session);
         match settings::wanted(opened, self.opening.modes, self.opening.model.as_deref()) {
             Ok(settings) => {
                 self.settings = settings.into();

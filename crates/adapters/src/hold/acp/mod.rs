@@ -283,7 +283,7 @@ impl Protocol for Acp {
 
     fn state(&self) -> HeldState {
         HeldState {
-            session: self.session.clone(),
+            session: self.session.as_deref().map(|session| self.own_name(session).to_owned()),
             turn_open: !self.prompts.is_empty(),
             last_end: self.last_end.clone(),
             pending: self.asked.iter().map(|asked| asked.request.clone()).collect(),

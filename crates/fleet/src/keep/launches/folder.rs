@@ -236,6 +236,12 @@ impl LaunchFolder {
         KernelLock::on_folder(&self.path, Duration::ZERO)
     }
 
+    /// Lets one caller at a time answer what the agent's own server asks: the server takes the first answer, and tells
+    /// everybody only that there was one. `None` means that another caller was at it all the time.
+    pub(crate) fn answer_alone(&self, timeout: Duration) -> io::Result<Option<KernelLock>> {
+        KernelLock::on_file(&self.path.join("answering"), timeout)
+    }
+
     /// Whether a live runner lets others speak through it.
     pub(crate) fn is_served(&self) -> bool {
         self.path.join(crate::hold::SOCKET).exists() && self.is_held()

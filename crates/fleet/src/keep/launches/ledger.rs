@@ -65,9 +65,14 @@ impl Ledger {
     /// Returns the folder of the runner through which this session is spoken with now. A session in a private server is
     /// asked there.
     pub(crate) fn holder_of(&self, adapter: &str, root: &str, id: &str) -> Option<&LaunchFolder> {
-        let indices = self.by_session.get(&(adapter.to_owned(), root.to_owned(), id.to_owned()))?;
-        let (folder, record) = &self.entries[*indices.last()?];
+        let (folder, record) = self.newest(adapter, root, id)?;
         (record.order.hold && folder.is_served()).then_some(folder)
+    }
+
+    /// Returns the newest launch of a session.
+    pub(crate) fn newest(&self, adapter: &str, root: &str, id: &str) -> Option<&(LaunchFolder, Record)> {
+        let indices = self.by_session.get(&(adapter.to_owned(), root.to_owned(), id.to_owned()))?;
+        self.entries.get(*indices.last()?)
     }
 
     /// Returns the folders of all runners that hold a session of this source now.
