@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentctl_adapters::agents::acp::AcpAgent;
 use agentctl_adapters::{Adapter, Follow, Memory, Opening, ReadError, Root};
 use agentctl_model::{Entry, Environ, Surveyed};
 use agentctl_process::Kernel;
@@ -75,6 +76,8 @@ pub struct Fleet {
     prices: Prices,
     /// The directory of the launch records.
     launches: Option<PathBuf>,
+    /// The agents that can be started over ACP.
+    acp: Arc<[AcpAgent]>,
     /// Usage that was counted before. Only a process that lives long enough to survey again has it.
     memory: Option<Arc<Memory>>,
 }
@@ -82,7 +85,24 @@ pub struct Fleet {
 impl Fleet {
     pub fn new(sources: Vec<Source>, kernel: Arc<dyn Kernel>) -> Self {
         let sources = guarded(sources, &kernel);
-        Self { sources, kernel, prices: Prices::new(), launches: None, memory: None }
+        let acp = agentctl_adapters::agents::acp::built_in().into();
+        Self { sources, kernel, prices: Prices::new(), launches: None, acp, memory: None }
+    }
+
+    /// Returns the same fleet, in which these agents can be started over ACP.
+    #[must_use]
+    pub fn with_acp(self, agents: Vec<AcpAgent>) -> Self {
+        Self { acp: agents.into(), ..self }
+    }
+
+    /// The agents that can be started over ACP.
+    pub fn acp_agents(&self) -> &[AcpAgent] {
+        &self.acp
+    }
+
+    /// The agent of this name, with its prefix.
+    pub fn acp_agent(&self, name: &str) -> Option<&AcpAgent> {
+        self.acp.iter().find(|agent| agent.name == name)
     }
 
     /// Returns the same fleet with prices for sessions whose agent reports no cost.
@@ -115,6 +135,7 @@ impl Fleet {
             kernel: self.kernel.clone(),
             prices: self.prices.clone(),
             launches: self.launches.clone(),
+            acp: self.acp.clone(),
             memory: self.memory.clone(),
         }
     }

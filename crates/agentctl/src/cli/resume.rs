@@ -77,6 +77,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
         hold: args.hold,
         idle_timeout: args.idle_timeout,
         terminal: args.terminal,
+        via: args.target.adapter().map(str::to_owned),
     };
     if let Some(mistake) = settings.invalid(&[&format!("adapters.{}.binary", found.key.adapter)]) {
         return Err(surroundings.because_of(mistake));

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::agent::{Counts, Queue};
 use super::asked::{self, Asked};
-use super::greeting::Greeting;
+use super::greeting::{Greeting, short};
 use super::wire::{
     self, BAD_PARAMS, CANCELLED, CancelRequest, Elicitation, Initialized, Message, NO_METHOD, OfSession,
     Opened, RequestPermission, RpcError, SessionUpdate, ToolCall, UpdateHead,
@@ -16,6 +16,9 @@ use crate::hold::{Said, Step};
 
 /// The error with which agents ask for a login.
 const LOGIN_NEEDED: i64 = -32000;
+
+/// No agent's id is nearly as long.
+const LONGEST_ID: usize = 200;
 
 impl Acp {
     pub(super) fn hear_line(&mut self, line: &Line, step: &mut Step) {
@@ -60,7 +63,10 @@ impl Acp {
                 Err(error) => self.lose(self.not_opened(&error), step),
             },
             Some(Call::Set(setting)) => match outcome {
-                Ok(_) => self.set_next(step),
+                Ok(result) => {
+                    self.about.took(setting, wire::read(Some(result)).unwrap_or_default());
+                    self.set_next(step);
+                }
                 Err(error) => {
                     self.lose(format!("the agent did not take {}: {}", setting.value(), error.words()), step);
                 }
@@ -78,7 +84,7 @@ impl Acp {
             Err(why) => return self.lose(why, step),
         };
         let can = greeting.capabilities;
-        self.greeting = Some(greeting);
+        self.about.agent = Some(greeting);
         let mut params = json!({"cwd": self.opening.cwd, "mcpServers": []});
         let method = match &self.opening.start {
             Start::New => "session/new",
@@ -104,7 +110,7 @@ impl Acp {
     }
 
     fn not_opened(&self, error: &RpcError) -> String {
-        let logins = self.greeting.as_ref().map(|greeting| greeting.logins.join(", ")).unwrap_or_default();
+        let logins = self.greeting().map(|greeting| greeting.logins.join(", ")).unwrap_or_default();
         match error.code {
             LOGIN_NEEDED if logins.is_empty() => format!("the agent wants a login: {}", error.words()),
             LOGIN_NEEDED => format!("the agent wants a login ({logins}): {}", error.words()),
@@ -120,7 +126,12 @@ impl Acp {
         let Some(session) = session else {
             return self.lose("the agent opened a session without an id".to_owned(), step);
         };
+        if session.len() > LONGEST_ID || session.chars().any(char::is_control) {
+            let why = format!("the agent opened a session with an id that cannot be used: {}", short(&session));
+            return self.lose(why, step);
+        }
         self.session = Some(session.clone());
+        self.about.opened(opened);
         step.said.push(Said::Ready { session });
         match settings::wanted(opened, self.opening.modes, self.opening.model.as_deref()) {
             Ok(settings) => {
@@ -183,7 +194,13 @@ impl Acp {
                 }
                 self.goes_on(step);
             }
-            Some("usage_update") => self.usage.take_context(head.used, head.size),
+            Some("usage_update") => {
+                self.usage.take_context(head.used, head.size);
+                self.about.used(self.usage.context, wire::read(Some(update)).unwrap_or_default());
+            }
+            Some("current_mode_update" | "config_option_update" | "session_info_update") => {
+                self.about.changed(wire::read(Some(update)).unwrap_or_default());
+            }
             // Lists of commands, modes and titles come at any time and say nothing of the turn.
             _ => {}
         }

@@ -7,6 +7,7 @@
 //! conversation is kept but what is pending.
 
 pub mod agent;
+mod about;
 mod asked;
 mod calls;
 mod form;
@@ -33,7 +34,7 @@ use self::settings::Setting;
 use self::turns::{Message, Prompt};
 pub use self::usage::{Context, Tokens, Usage};
 use super::lines::Lines;
-use super::{Acceptance, Decision, HeldState, Protocol, Said, Step, Ticket, TurnEnd, Verb};
+use super::{About, Acceptance, Decision, HeldState, Protocol, Said, Step, Ticket, TurnEnd, Verb};
 
 /// More requests than this never wait at once; the agent gets no answer to decide by for the others.
 const MOST_PENDING: usize = 64;
@@ -78,7 +79,7 @@ pub struct Acp {
     call: Option<(u64, Call)>,
     /// The session is open and set up: prompts can be sent.
     is_set_up: bool,
-    greeting: Option<Greeting>,
+    about: About,
     session: Option<String>,
     settings: VecDeque<Setting>,
     /// In flight, in the order in which they were sent.
@@ -117,7 +118,7 @@ impl Acp {
             last_id: 0,
             call: None,
             is_set_up: false,
-            greeting: None,
+            about: About::default(),
             session: None,
             settings: VecDeque::new(),
             prompts: VecDeque::new(),
@@ -137,7 +138,7 @@ impl Acp {
 
     /// What `initialize` said; `None` until it was answered.
     pub fn greeting(&self) -> Option<&Greeting> {
-        self.greeting.as_ref()
+        self.about.agent.as_ref()
     }
 
     pub fn usage(&self) -> Usage {
@@ -275,7 +276,7 @@ impl Protocol for Acp {
             step.write.extend(wire::notification("session/cancel", &params));
         }
         self.cancel_requests(&mut step);
-        if self.greeting.as_ref().is_some_and(|greeting| greeting.capabilities.close) {
+        if self.greeting().is_some_and(|greeting| greeting.capabilities.close) {
             self.request("session/close", &params, &mut step);
         }
         step.write
@@ -295,5 +296,9 @@ impl Protocol for Acp {
     /// The protocol has no place for one.
     fn takes_reasons(&self) -> bool {
         false
+    }
+
+    fn about(&self) -> Option<&About> {
+        Some(&self.about)
     }
 }

@@ -27,6 +27,8 @@ pub struct ResumeRequest {
     pub idle_timeout: Option<Duration>,
     /// The agent shows its own screen, in a terminal that a person can open.
     pub terminal: bool,
+    /// The adapter over which it is to go on, where its own is not meant: `acp:NAME`.
+    pub via: Option<String>,
 }
 
 impl Fleet {
@@ -62,6 +64,9 @@ impl Fleet {
         let (id, place) = (found.key.id.clone(), found.place.clone());
         // The gateway decides where its session works.
         let cwd = if hosted { found.session.cwd.clone().unwrap_or_default() } else { folder_of(found)? };
+        // A session that only ACP knows has no other way.
+        let named = request.via.as_deref().unwrap_or(&found.key.adapter);
+        let via = self.acp_agent(named).map(|agent| agent.name.clone());
         let conversation = if request.fork {
             Conversation::ForkOf { id, place }
         } else {
@@ -78,7 +83,7 @@ impl Fleet {
             permission: request.permission,
             system_prompt: None,
             fresh_id: new_names::uuid().map_err(|error| Error::agent_failed(error.to_string()))?,
-            program: programs.get(&found.key.adapter).cloned(),
+            program: programs.get(&found.key.adapter).filter(|_| via.is_none()).cloned(),
             env: BTreeMap::new(),
             // The group of a session is the group of its first launch.
             group: found.session.group.clone().filter(|_| !request.fork),
@@ -90,7 +95,8 @@ impl Fleet {
             on_complete: request.on_complete.clone(),
             callback: None,
             timeout_ms: request.timeout.map(milliseconds),
-            hold: request.hold,
+            hold: request.hold || (via.is_some() && !request.terminal),
+            via,
             idle_timeout_ms: request.idle_timeout.map(milliseconds),
             terminal: request.terminal,
             args: Vec::new(),

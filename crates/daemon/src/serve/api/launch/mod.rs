@@ -220,6 +220,7 @@ pub(crate) async fn resume(
             hold: body.hold,
             idle_timeout: duration("idleTimeout", body.idle_timeout.as_deref())?,
             terminal: body.terminal,
+            via: selector.adapter.clone(),
         };
         options::one_manner(body.hold, body.terminal)?;
         if request.idle_timeout.is_some() && !request.hold {
