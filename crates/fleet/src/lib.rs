@@ -78,6 +78,8 @@ pub struct Fleet {
     launches: Option<PathBuf>,
     /// The agents that can be started over ACP.
     acp: Arc<[AcpAgent]>,
+    /// The variables with which such an agent is started to be asked for its sessions.
+    environ: Option<Environ>,
     /// Usage that was counted before. Only a process that lives long enough to survey again has it.
     memory: Option<Arc<Memory>>,
 }
@@ -86,13 +88,14 @@ impl Fleet {
     pub fn new(sources: Vec<Source>, kernel: Arc<dyn Kernel>) -> Self {
         let sources = guarded(sources, &kernel);
         let acp = agentctl_adapters::agents::acp::built_in().into();
-        Self { sources, kernel, prices: Prices::new(), launches: None, acp, memory: None }
+        Self { sources, kernel, prices: Prices::new(), launches: None, acp, environ: None, memory: None }
     }
 
-    /// Returns the same fleet, in which these agents can be started over ACP.
+    /// Returns the same fleet, in which these agents can be started over ACP, with these variables where nothing but
+    /// their sessions is asked for.
     #[must_use]
-    pub fn with_acp(self, agents: Vec<AcpAgent>) -> Self {
-        Self { acp: agents.into(), ..self }
+    pub fn with_acp(self, agents: Vec<AcpAgent>, environ: Environ) -> Self {
+        Self { acp: agents.into(), environ: Some(environ), ..self }
     }
 
     /// The agents that can be started over ACP.
@@ -136,6 +139,7 @@ impl Fleet {
             prices: self.prices.clone(),
             launches: self.launches.clone(),
             acp: self.acp.clone(),
+            environ: self.environ.clone(),
             memory: self.memory.clone(),
         }
     }

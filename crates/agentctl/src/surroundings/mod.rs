@@ -208,7 +208,7 @@ impl Surroundings {
         }
         let fleet = Fleet::new(sources, agentctl_process::system())
             .with_prices(settings.prices.clone())
-            .with_acp(agents);
+            .with_acp(agents, self.environ.clone());
         match self.own_folder() {
             Some((folder, _)) => fleet.with_launches(folder.join(agentctl_fleet::keep::launches::FOLDER)),
             None => fleet,

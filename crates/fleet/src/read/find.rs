@@ -137,6 +137,7 @@ impl Fleet {
             whole_texts: one,
             adapters: selector.adapter.clone().into_iter().collect(),
             root: selector.root.clone(),
+            asks_agents: one,
             ..Query::new(wanted)
         })
     }

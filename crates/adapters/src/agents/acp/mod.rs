@@ -8,7 +8,7 @@ mod known;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use agentctl_model::{
     Capability, CleanSignal, Entry, Environ, Error, Harvest, Intent, Joined, KernelView, Process,
@@ -18,6 +18,7 @@ use agentctl_model::{
 pub use self::known::{
     AcpAgent, OPENING_TIMEOUT, PREFIX, built_in, built_in_names, check_name, is_name, native_of,
 };
+use crate::control::LAUNCH_MARK;
 use crate::join::{alive, claim};
 use crate::{Adapter, Card, Control, Follow, ReadError, Root, Scope, Trace, WatchTarget};
 
@@ -25,22 +26,26 @@ use crate::{Adapter, Card, Control, Follow, ReadError, Root, Scope, Trace, Watch
 #[derive(Debug)]
 pub struct AcpOnly {
     card: &'static Card,
+    command: Vec<String>,
     /// It lives as long as the process, and so does everything of it.
-    control: std::sync::OnceLock<&'static AcpOnly>,
+    control: OnceLock<&'static AcpOnly>,
 }
 
-/// The adapter of this agent. A name and a program have one, however often it is asked for.
+/// The adapter of this agent. A name and a command have one, however often it is asked for.
 pub fn adapter(agent: &AcpAgent) -> &'static AcpOnly {
-    static MADE: Mutex<BTreeMap<(String, String), &'static AcpOnly>> = Mutex::new(BTreeMap::new());
+    static MADE: Mutex<BTreeMap<(String, Vec<String>), &'static AcpOnly>> = Mutex::new(BTreeMap::new());
     let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
-    made.entry((agent.name.clone(), agent.program().to_owned())).or_insert_with_key(|(name, program)| {
+    made.entry((agent.name.clone(), agent.command.clone())).or_insert_with_key(|(name, command)| {
         let leak = |text: &str| -> &'static str { Box::leak(text.to_owned().into_boxed_str()) };
         let card = Card::new(leak(name), leak(&agent.title))
-            .programs(Box::leak(Box::new([leak(program)])))
+            .programs(Box::leak(Box::new([leak(agent.program())])))
             .capabilities(&[Capability::Stop])
             .trace(Trace::Note);
-        let adapter: &'static AcpOnly =
-            Box::leak(Box::new(AcpOnly { card: Box::leak(Box::new(card)), control: std::sync::OnceLock::new() }));
+        let adapter: &'static AcpOnly = Box::leak(Box::new(AcpOnly {
+            card: Box::leak(Box::new(card)),
+            command: command.clone(),
+            control: OnceLock::new(),
+        }));
         let _ = adapter.control.set(adapter);
         adapter
     })
@@ -64,18 +69,34 @@ impl Adapter for AcpOnly {
         Harvest::complete(Vec::new())
     }
 
-    /// Its processes are known from the launch records, whatever they are called.
-    fn recognises(&self, _head: &ProcessHead) -> bool {
-        false
+    /// Those that run its command. What agentctl started is known from the launch records, whatever it is called.
+    fn recognises(&self, head: &ProcessHead) -> bool {
+        let Some((program, rest)) = self.command.split_first() else { return false };
+        let base = |word: &str| word.rsplit('/').next().unwrap_or(word).to_owned();
+        // An interpreter and its flag may stand before the program.
+        (0..head.argv.len().min(3)).any(|at| {
+            base(&head.argv[at]) == base(program) && head.argv[at + 1..].starts_with(rest)
+        })
     }
 
+    /// Nothing ties a process that somebody else started to a session, so while there is one, no session that the agent
+    /// lists is known to be stopped.
     fn join(&self, _root: &Root, _harvest: &Harvest, kernel: &KernelView) -> Joined {
-        let held = kernel.processes.iter().filter_map(|process| {
-            let id = kernel.launched_for(process)?;
-            let how = alive(process, kernel, "agentctl started it for this session");
-            Some(claim(id, process, Tie::Exact, false, how))
-        });
-        Joined { claims: held.collect(), ..Joined::default() }
+        let mut joined = Joined::default();
+        for process in &kernel.processes {
+            match (kernel.launched_for(process), process.variable(LAUNCH_MARK)) {
+                (Some(id), _) => {
+                    let how = alive(process, kernel, "agentctl started it for this session");
+                    joined.claims.push(claim(id, process, Tie::Exact, false, how));
+                }
+                (None, None) => {
+                    let why = format!("pid {} runs the same agent and does not say which session", process.pid());
+                    joined.blind.get_or_insert(why);
+                }
+                (None, Some(_)) => {}
+            }
+        }
+        joined
     }
 
     /// Its runner announces what changes.
@@ -126,6 +147,22 @@ impl Control for AcpOnly {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn its_processes_are_known_by_its_command() {
+        let agent = |words: &[&str]| {
+            let command = words.iter().map(|&word| word.to_owned()).collect();
+            adapter(&AcpAgent::configured("some", command, BTreeMap::new()))
+        };
+        let head = |argv: &[&str]| crate::join::scene::head("", argv);
+        let goose = agent(&["goose", "acp"]);
+        assert!(goose.recognises(&head(&["/usr/bin/goose", "acp", "--more"])));
+        assert!(goose.recognises(&head(&["node", "/x/bin/goose", "acp"])));
+        assert!(!goose.recognises(&head(&["goose", "run"])) && !goose.recognises(&head(&["vim", "goose"])));
+        let script = agent(&["python3", "/x/agent.py"]);
+        assert!(script.recognises(&head(&["/usr/bin/python3", "/x/agent.py"])));
+        assert!(!script.recognises(&head(&["python3", "/y.py"])));
+    }
 
     #[test]
     fn a_name_has_one_adapter() {

@@ -10,15 +10,12 @@ use super::wire::{
     self, BAD_PARAMS, CANCELLED, CancelRequest, Elicitation, Initialized, Message, NO_METHOD, OfSession,
     Opened, RequestPermission, RpcError, SessionUpdate, ToolCall, UpdateHead,
 };
-use super::{Acp, Call, LONGEST_PENDING, MOST_PENDING, Start, settings};
+use super::{Acp, Call, LONGEST_ID, LONGEST_PENDING, MOST_PENDING, Start, settings};
 use crate::hold::lines::Line;
 use crate::hold::{Said, Step};
 
 /// The error with which agents ask for a login.
 const LOGIN_NEEDED: i64 = -32000;
-
-/// No agent's id is nearly as long.
-const LONGEST_ID: usize = 200;
 
 impl Acp {
     pub(super) fn hear_line(&mut self, line: &Line, step: &mut Step) {

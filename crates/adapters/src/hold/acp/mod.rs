@@ -13,6 +13,7 @@ mod calls;
 mod form;
 mod greeting;
 mod hear;
+pub mod inventory;
 pub(crate) mod plan;
 mod settings;
 #[cfg(test)]
@@ -40,6 +41,8 @@ use super::{About, Acceptance, Decision, HeldState, Protocol, Said, Step, Ticket
 const MOST_PENDING: usize = 64;
 /// All summaries that wait are at most this long together.
 const LONGEST_PENDING: usize = super::lines::LONGEST;
+/// No agent's id is nearly as long.
+const LONGEST_ID: usize = 200;
 /// More messages than this never wait here for the end of a turn.
 const MOST_WAITING: usize = 64;
 
@@ -215,20 +218,23 @@ impl Acp {
     }
 }
 
+/// What we say of ourselves. Agents use their own tools when the client offers none, so the work does not depend on us.
+fn initialize_params() -> Value {
+    json!({
+        "protocolVersion": wire::VERSION,
+        "clientCapabilities": {
+            "fs": {"readTextFile": false, "writeTextFile": false},
+            "terminal": false,
+            "elicitation": {"form": {}},
+        },
+        "clientInfo": {"name": "agentctl", "title": "agentctl", "version": env!("CARGO_PKG_VERSION")},
+    })
+}
+
 impl Protocol for Acp {
     fn open(&mut self) -> Step {
         let mut step = Step::default();
-        // Agents use their own tools when the client offers none, so the work does not depend on us.
-        let params = json!({
-            "protocolVersion": wire::VERSION,
-            "clientCapabilities": {
-                "fs": {"readTextFile": false, "writeTextFile": false},
-                "terminal": false,
-                "elicitation": {"form": {}},
-            },
-            "clientInfo": {"name": "agentctl", "title": "agentctl", "version": env!("CARGO_PKG_VERSION")},
-        });
-        let id = self.request("initialize", &params, &mut step);
+        let id = self.request("initialize", &initialize_params(), &mut step);
         self.call = Some((id, Call::Initialize));
         step
     }

@@ -212,6 +212,29 @@ pub(super) struct UpdateHead<'a> {
     pub(super) size: Option<u64>,
 }
 
+/// One page of the agent's own list.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Listed {
+    #[serde(deserialize_with = "lenient")]
+    pub(super) sessions: Option<Vec<ListedSession>>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) next_cursor: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct ListedSession {
+    #[serde(deserialize_with = "lenient")]
+    pub(super) session_id: Option<String>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) cwd: Option<String>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) title: Option<String>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) updated_at: Option<String>,
+}
+
 /// An update that tells something of the session and not of its turn.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]

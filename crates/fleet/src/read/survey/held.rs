@@ -94,7 +94,7 @@ fn ask(claim: &mut Claim, folder: &LaunchFolder, as_of: Timestamp) {
 }
 
 /// Adds what the agent says of itself and of the session.
-fn tell(facts: &mut Facts, about: &About) {
+pub(super) fn tell(facts: &mut Facts, about: &About) {
     facts.name = about.title.clone();
     facts.model = about.model.clone().or_else(|| facts.model.take());
     facts.cost = about.cost;

@@ -7,6 +7,7 @@ mod ask;
 pub(crate) mod family;
 pub(crate) mod feeds;
 mod held;
+mod inventory;
 pub(crate) mod kernel;
 mod native_roots;
 pub(crate) mod peers;
@@ -56,6 +57,7 @@ impl Fleet {
         let since = query.wanted.since(now());
         let requests = self.requests(&sources, query, since, snapshot, &ledger);
         let mut readings = read_sources(requests, self.memory.as_ref());
+        self.ask_agents(&sources, &mut readings, query, &ledger);
         let mut seen = snapshot();
         if self.read_live_sessions(&sources, &mut readings, &seen, query, &ledger) {
             seen = snapshot();
@@ -93,6 +95,7 @@ impl Fleet {
             survey.sessions.iter_mut().for_each(|surveyed| add_launch(surveyed, &ledger, query));
         }
         survey.sessions.retain(|surveyed| self.is_of_adapters(surveyed, query));
+        survey.sessions.iter_mut().for_each(inventory::add_offered);
         if !self.prices.is_empty() {
             survey.sessions.iter_mut().for_each(|surveyed| prices::fill(&mut surveyed.session, &self.prices));
         }
