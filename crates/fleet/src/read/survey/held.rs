@@ -26,12 +26,13 @@ pub(super) fn ask_holders(sources: &[Source], joined: &mut [Joined], as_of: Time
     std::thread::scope(|threads| {
         for (source, joined) in sources.iter().zip(joined) {
             let root = source.root.path.to_string_lossy();
-            if acp::is_name(source.name()) {
+            let is_only_acp = acp::is_name(source.name());
+            if is_only_acp {
                 joined.claims.retain_mut(|claim| add_launched(claim, source.name(), &root, ledger));
             }
             for claim in &mut joined.claims {
                 if let Some(folder) = ledger.holder_of(source.name(), &root, &claim.id) {
-                    threads.spawn(move || ask(claim, folder, as_of));
+                    threads.spawn(move || ask(claim, folder, as_of, is_only_acp));
                 }
             }
         }
@@ -79,7 +80,7 @@ pub(super) fn capabilities(of_agent: &[Capability]) -> Vec<Capability> {
     Capability::ALL.into_iter().filter(is_there).collect()
 }
 
-fn ask(claim: &mut Claim, folder: &LaunchFolder, as_of: Timestamp) {
+fn ask(claim: &mut Claim, folder: &LaunchFolder, as_of: Timestamp, is_only_acp: bool) {
     let Ok(report) = hold::state(folder.path()) else { return };
     // A line that was lost says nothing about what its agent does now.
     if report.state.lost.is_some() || report.state.session.as_ref() != Some(&claim.id) {
@@ -87,7 +88,8 @@ fn ask(claim: &mut Claim, folder: &LaunchFolder, as_of: Timestamp) {
     }
     claim.owner.headless = false;
     claim.live_report = Some(live_report(&report, as_of));
-    if let (Some(found), Some(about)) = (&mut claim.found, &report.about) {
+    // Elsewhere the agent's own records say it.
+    if let (Some(found), Some(about)) = (claim.found.as_mut().filter(|_| is_only_acp), &report.about) {
         tell(&mut found.facts, about);
         found.facts.updated_at = report.since;
     }
