@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentctl_adapters::agents::acp::AcpAgent;
+use agentctl_adapters::hold::acp::Greeting;
 use agentctl_adapters::{Adapter, Follow, Memory, Opening, ReadError, Root};
 use agentctl_model::{Entry, Environ, Surveyed};
 use agentctl_process::Kernel;
@@ -101,6 +102,13 @@ impl Fleet {
     /// The agents that can be started over ACP.
     pub fn acp_agents(&self) -> &[AcpAgent] {
         &self.acp
+    }
+
+    /// Starts an agent over ACP and asks what it is and offers. The error says why it could not be asked.
+    pub fn ask_acp_agent(&self, agent: &AcpAgent) -> Result<Greeting, String> {
+        let environ = self.environ.as_ref().ok_or("no variables are known to start it with")?;
+        let asked = hold::inquire(agent, environ, false, self.kernel.as_ref())?;
+        asked.greeting.ok_or_else(|| "the agent said nothing of itself".to_owned())
     }
 
     /// The agent of this name, with its prefix.

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use agentctl_fleet::known_agents;
+use agentctl_model::text;
 
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
@@ -22,7 +23,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let settings = surroundings.settings()?;
-    let entries = known_agents(|name| settings.adapter(name).enabled.value);
+    let entries = known_agents(&settings.acp_agents(), |name| settings.adapter(name).enabled.value);
     if args.json {
         json::answer(out, &entries)?;
         return Ok(Exit::Done);
@@ -36,13 +37,18 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     ]);
     for entry in &entries {
         let can: Vec<&str> = entry.capabilities.iter().map(|capability| capability.as_str()).collect();
-        let name = Cell::plain(entry.name);
-        let observed = Cell::new(entry.known_good, Tone::Dim);
+        let name = Cell::plain(text::one_line(&entry.name));
+        let observed = Cell::new(&entry.known_good, Tone::Dim);
         table.row(vec![
             if entry.enabled { name } else { name.and(" (off)", Tone::Dim) },
-            Cell::plain(entry.title),
-            Cell::plain(entry.programs.join(", ")),
-            if entry.verified { observed } else { observed.and(" (source only)", Tone::Dim) },
+            Cell::plain(text::one_line(&entry.title)),
+            Cell::plain(text::one_line(&entry.programs.join(", "))),
+            // What the user named was seen by nobody else.
+            if entry.verified || entry.known_good.is_empty() {
+                observed
+            } else {
+                observed.and(" (source only)", Tone::Dim)
+            },
             Cell::plain(can.join(", ")),
         ]);
     }

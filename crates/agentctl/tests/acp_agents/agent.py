@@ -2,7 +2,7 @@
 
 Its first argument says how. Words of a prompt say what a turn does: `ask` asks for a permission, `hang` waits to be
 cancelled, `fail` ends with an error. Its sessions are files in the folder that SESSIONS names, so that another process
-can go on with them.
+can go on with them. Each start adds a line to the file that STARTS names.
 """
 
 import json
@@ -13,6 +13,9 @@ import uuid
 
 MANNER = sys.argv[1] if len(sys.argv) > 1 else "good"
 STORE = os.environ.get("SESSIONS")
+if "STARTS" in os.environ:
+    with open(os.environ["STARTS"], "a") as file:
+        file.write(MANNER + "\n")
 lock = threading.Lock()
 answers = {}
 cancelled = {}
@@ -86,6 +89,12 @@ def turn(id, session, words):
         outcome = (got.value or {}).get("outcome", {})
         if outcome.get("optionId") in ("once", "always"):
             open(os.path.join(cwds[session], words.split()[-1]), "w").close()
+    if MANNER == "requests":
+        for number in range(4):
+            wanted = answers["r%d" % number]
+            wanted.wait()
+            if not wanted.error:
+                words = "an offer that was never made: r%d" % number
     if "hang" in words:
         say(session, "hanging")
         flag.wait()
@@ -139,6 +148,7 @@ def heard(message):
         got = answers.get(id)
         if got:
             got.value = message.get("result")
+            got.error = message.get("error")
             got.set()
     elif method == "initialize":
         if MANNER == "silent":
@@ -182,6 +192,7 @@ def heard(message):
         if MANNER == "requests":
             # Requests that were never offered, all of which want an answer.
             for number, name in enumerate(["fs/read_text_file", "terminal/create", "made/up", "session/prompt"]):
+                answers["r%d" % number] = threading.Event()
                 put({"jsonrpc": "2.0", "id": "r%d" % number, "method": name, "params": {"sessionId": session, "path": "/etc/passwd"}})
         if MANNER == "huge":
             # One line of more than 64 MiB, then many of half a megabyte.

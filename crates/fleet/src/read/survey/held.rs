@@ -74,7 +74,7 @@ pub(super) fn offered(session: &Session) -> Option<Capability> {
 }
 
 /// What can be done with a session that is held, in the usual order.
-pub(super) fn capabilities(of_agent: &[Capability]) -> Vec<Capability> {
+pub(crate) fn capabilities(of_agent: &[Capability]) -> Vec<Capability> {
     const HELD: [Capability; 3] = [Capability::Send, Capability::Approve, Capability::Interrupt];
     let is_there = |capability: &Capability| of_agent.contains(capability) || HELD.contains(capability);
     Capability::ALL.into_iter().filter(is_there).collect()

@@ -16,6 +16,8 @@ mod sources;
 mod verdicts;
 mod visibility;
 
+pub(crate) use held::capabilities as held_capabilities;
+
 use std::path::Path;
 use std::time::Duration;
 
