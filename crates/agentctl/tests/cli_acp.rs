@@ -71,7 +71,8 @@ impl House {
         assert!(matches!(failed.code, Some(1 | 7)), "{manner}: {failed:#?}");
         assert!(began.elapsed() < within, "{manner}: {:?}", began.elapsed());
         self.is_silent();
-        let left: Vec<_> = fs::read_dir(self.home.agentctl_home().join("launches")).unwrap().flatten().collect();
+        let left: Vec<_> =
+            fs::read_dir(self.home.agentctl_home().join("launches")).unwrap().flatten().collect();
         assert!(left.is_empty(), "{left:?}");
         failed.stderr
     }
@@ -134,7 +135,10 @@ fn it_is_launched_steered_stopped_listed_and_resumed() {
     );
     assert_eq!(idle["capabilities"], json!(["stop", "resume", "send", "approve", "interrupt"]));
     let said = &idle["meta"]["acp"];
-    assert_eq!((&said["version"], &said["protocolVersion"], &said["mode"]), (&"1.2.3".into(), &1.into(), &"ask".into()));
+    assert_eq!(
+        (&said["version"], &said["protocolVersion"], &said["mode"]),
+        (&"1.2.3".into(), &1.into(), &"ask".into())
+    );
     assert_eq!(house.rows(&[]).len(), 1);
 
     assert_eq!(house.done(&["send", &id, "please ask yes.txt"])["accepted"], "now");
@@ -183,6 +187,44 @@ fn it_is_launched_steered_stopped_listed_and_resumed() {
     house.stop(&id);
 }
 
+/// The daemon gives the same answer about it.
+#[test]
+fn the_daemon_knows_it_too() {
+    let house = House::new(&["good"]);
+    let mut daemon = Background::spawn(&house.home, house.home.agentctl_command(&["daemon", "run"]));
+    let ask = |arguments: &[&str]| {
+        let mut command = house.home.agentctl_command(arguments);
+        command.env_remove("AGENTCTL_NO_DAEMON").current_dir(&house.cwd);
+        house.home.run(command)
+    };
+    until_seen(PATIENCE, "the daemon", || {
+        let status = ask(&["daemon", "status"]);
+        if status.code == Some(0) { Ok(()) } else { Err(format!("{status:?} {:?}", daemon.try_wait())) }
+    });
+    let launched = ask(&["launch", "acp:good", "please ask x.txt", "--json"]).ok().json();
+    let id = launched["id"].as_str().unwrap();
+    let waits = |rows: &Value| {
+        let rows = rows["sessions"].as_array().unwrap();
+        rows.len() == 1 && rows[0]["id"] == id && rows[0]["status"] == "waiting"
+    };
+    until_seen(PATIENCE, "the request", || {
+        let there = ask(&["list", "--json"]).ok().json();
+        if waits(&there) { Ok(()) } else { Err(format!("{there:#}")) }
+    });
+    let (mut there, mut here) = (ask(&["status", id, "--json"]).ok().json(), house.status(id));
+    for session in [&mut there, &mut here] {
+        // When it was looked at differs.
+        session["evidence"] = Value::Null;
+    }
+    assert_eq!(there, here);
+    assert_eq!(ask(&["approve", id, "--json"]).ok().json()["decision"], "allow-once");
+    house.becomes(id, "idle");
+    let _ = ask(&["stop", id]).ok();
+    assert_eq!(house.starts(), 1);
+    let _ = ask(&["daemon", "stop"]).ok();
+    house.is_silent();
+}
+
 #[test]
 fn modes_and_models_are_those_that_it_offers() {
     let house = House::new(&["good"]);
@@ -190,7 +232,8 @@ fn modes_and_models_are_those_that_it_offers() {
     let seen = house.becomes(&id, "idle");
     assert_eq!((&seen["model"], &seen["meta"]["acp"]["mode"]), (&"large".into(), &"yolo".into()), "{seen:#}");
     house.stop(&id);
-    for (more, words) in [(["--model", "huge"], "small, large"), (["--permission-mode", "plan"], "ask, yolo")] {
+    for (more, words) in [(["--model", "huge"], "small, large"), (["--permission-mode", "plan"], "ask, yolo")]
+    {
         let refused = house.run(&[&["launch", "acp:good", "hello"][..], &more].concat());
         assert_eq!(refused.code, Some(7), "{refused:#?}");
         assert!(refused.stderr.contains(words), "{refused:#?}");
@@ -266,7 +309,7 @@ fn lines_without_end_do_not_fill_the_memory() {
 /// Each of these does its turn, and the session can be spoken with afterwards.
 #[test]
 fn an_agent_that_misbehaves_in_a_turn_is_still_held() {
-    let manners = ["noise", "garbage", "requests", "huge", "late", "two", "same-ids"];
+    let manners = ["noise", "garbage", "requests", "huge", "late", "two", "same-ids", "stubborn"];
     let house = House::new(&manners);
     for manner in manners {
         let words = if manner == "same-ids" { "please ask never.txt" } else { "hello" };

@@ -227,7 +227,8 @@ fn print(wait: &Wait, ended: Exit, out: &mut Output) -> Result<(), Failure> {
     }
     for key in wait.gone() {
         // A session that only ACP knows is one while it is held.
-        let why = if acp::is_name(&key.adapter) { "nobody holds it any more" } else { "its records were deleted" };
+        let why =
+            if acp::is_name(&key.adapter) { "nobody holds it any more" } else { "its records were deleted" };
         writeln!(out, "{} is gone: {why}", text::one_line(&key.id))?;
     }
     if ended == Exit::Timeout {

@@ -70,7 +70,8 @@ pub(super) fn mistake(
         let example = "such as [\"goose\", \"acp\"]";
         match &form.command {
             None if !is_known(name) => {
-                let words = format!("acp.{name}: `command` is missing: the program and its arguments, {example}");
+                let words =
+                    format!("acp.{name}: `command` is missing: the program and its arguments, {example}");
                 return Some((format!("acp.{name}"), words));
             }
             Some(command) if command.first().is_none_or(String::is_empty) => {
@@ -95,7 +96,10 @@ pub(super) fn mistake(
     if is_known(name) || agents.keys().any(|agent| agent.0 == name) {
         return None;
     }
-    Some(("adapter".to_owned(), format!("adapter: no agent is called `{adapter}`; [acp.{name}] would name its command")))
+    Some((
+        "adapter".to_owned(),
+        format!("adapter: no agent is called `{adapter}`; [acp.{name}] would name its command"),
+    ))
 }
 
 /// A name that an agent can have.

@@ -18,9 +18,9 @@ use agentctl_fleet::{Price, Prices};
 use agentctl_model::Environ;
 use serde::Deserialize;
 
-pub(crate) use self::adapters::AdapterSettings;
-use self::acp::{AcpForm, AcpName, LaunchName};
 pub(crate) use self::acp::AcpSettings;
+use self::acp::{AcpForm, AcpName, LaunchName};
+pub(crate) use self::adapters::AdapterSettings;
 use self::adapters::{AdapterForm, AdapterName};
 pub(crate) use self::mistakes::{Invalidates, Mistake};
 use self::notifications::{Notify, NotifyForm, Webhook, WebhookForm};

@@ -7,6 +7,7 @@ can go on with them. Each start adds a line to the file that STARTS names.
 
 import json
 import os
+import signal
 import sys
 import threading
 import uuid
@@ -226,5 +227,9 @@ if MANNER == "endless":
         sys.stdout.write("x" * (1 << 20))
 if MANNER == "noise":
     print("Welcome to the agent!\nLoading ...")
+if MANNER == "stubborn":
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
 for line in sys.stdin:
     heard(json.loads(line))
+while MANNER == "stubborn":
+    signal.pause()

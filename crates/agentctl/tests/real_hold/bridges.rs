@@ -149,8 +149,7 @@ fn codex_is_held_through_its_bridge() {
 
 #[test]
 fn claude_code_is_held_through_its_bridge() {
-    let Some(scene) =
-        Scene::with_model(rounds::model(), "acp:claude-agent-acp", bridges::claude_agent_acp)
+    let Some(scene) = Scene::with_model(rounds::model(), "acp:claude-agent-acp", bridges::claude_agent_acp)
     else {
         return;
     };
@@ -174,4 +173,23 @@ fn a_named_kimi_is_kimi() {
     };
     let Some(scene) = Scene::with_model(rounds::model(), "acp:mine", settle) else { return };
     Bridge { scene, native: "kimi", asks: bash, more: &[], mid_turn: None }.is_steered();
+}
+
+/// Nothing in the settings says what this is; the agent itself does.
+#[test]
+fn a_wrapped_kimi_says_that_it_is_kimi() {
+    let settle = |home: &mut TestHome, url: &str| -> Result<(), Skip> {
+        NodeAgent::kimi(home, url)?;
+        configure(home, "[acp.wrapped]\ncommand = [\"sh\", \"-c\", \"exec kimi acp\"]\n");
+        Ok(())
+    };
+    let Some(scene) = Scene::with_model(rounds::model(), "acp:wrapped", settle) else { return };
+    let held = Held::launch(&scene, "[[text:one]] first", &[]);
+    let idle = held.idle("one");
+    assert_eq!((&idle["adapter"], &idle["meta"]["via"]), (&"kimi".into(), &"acp:wrapped".into()), "{idle:#}");
+    let list = scene.agentctl(&["list", "--json"]).ok().json();
+    assert_eq!(list["sessions"].as_array().unwrap().len(), 1, "{list:#}");
+    assert_eq!(held.send("[[text:two]] second"), "now");
+    held.idle("two");
+    held.stop("completed");
 }

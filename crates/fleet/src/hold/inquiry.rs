@@ -70,7 +70,8 @@ fn converse(pipes: Pipes, wants_sessions: bool, timeout: Duration) -> Result<Inq
     let reader = Builder::new().name("inquiry".into()).spawn(move || read(from_agent, &bytes));
     reader.map_err(|error| error.to_string())?;
     // The questions are short, so the pipe takes them at once.
-    let mut tell = |bytes: &[u8]| to_agent.write_all(bytes).map_err(|_| "the agent closed its line".to_owned());
+    let mut tell =
+        |bytes: &[u8]| to_agent.write_all(bytes).map_err(|_| "the agent closed its line".to_owned());
     tell(&first)?;
     let mut length = 0;
     loop {

@@ -268,7 +268,9 @@ mod tests {
         for name in ["", "a b", "x:y", "a.b", "a/b", "é"] {
             assert!(check_name(name).is_err(), "{name:?}");
         }
-        assert!(check_name("goose-2_x").is_ok() && is_name("acp:goose") && !is_name("goose") && !is_name("acp:"));
+        assert!(
+            check_name("goose-2_x").is_ok() && is_name("acp:goose") && !is_name("goose") && !is_name("acp:")
+        );
     }
 
     #[test]

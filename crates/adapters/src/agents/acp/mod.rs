@@ -74,9 +74,8 @@ impl Adapter for AcpOnly {
         let Some((program, rest)) = self.command.split_first() else { return false };
         let base = |word: &str| word.rsplit('/').next().unwrap_or(word).to_owned();
         // An interpreter and its flag may stand before the program.
-        (0..head.argv.len().min(3)).any(|at| {
-            base(&head.argv[at]) == base(program) && head.argv[at + 1..].starts_with(rest)
-        })
+        (0..head.argv.len().min(3))
+            .any(|at| base(&head.argv[at]) == base(program) && head.argv[at + 1..].starts_with(rest))
     }
 
     /// Nothing ties a process that somebody else started to a session, so while there is one, no session that the agent
@@ -90,7 +89,8 @@ impl Adapter for AcpOnly {
                     joined.claims.push(claim(id, process, Tie::Exact, false, how));
                 }
                 (None, None) => {
-                    let why = format!("pid {} runs the same agent and does not say which session", process.pid());
+                    let why =
+                        format!("pid {} runs the same agent and does not say which session", process.pid());
                     joined.blind.get_or_insert(why);
                 }
                 (None, Some(_)) => {}

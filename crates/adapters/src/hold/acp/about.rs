@@ -36,7 +36,8 @@ impl About {
         self.context = context;
         let dollars = spent.cost.filter(|cost| cost.currency.as_deref() == Some("USD"));
         // An agent that knows no price says that it cost nothing.
-        let amount = dollars.and_then(|cost| cost.amount).filter(|amount| amount.is_finite() && *amount > 0.0);
+        let amount =
+            dollars.and_then(|cost| cost.amount).filter(|amount| amount.is_finite() && *amount > 0.0);
         self.cost = amount.or(self.cost);
     }
 

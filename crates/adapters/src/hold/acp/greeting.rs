@@ -52,7 +52,12 @@ impl Greeting {
             version: info.version.as_deref().map(short),
             protocol_version: version,
             capabilities: said.agent_capabilities.as_ref().map(Capabilities::of).unwrap_or_default(),
-            logins: logins.iter().filter_map(|login| login.name.as_deref()).take(MOST_LOGINS).map(short).collect(),
+            logins: logins
+                .iter()
+                .filter_map(|login| login.name.as_deref())
+                .take(MOST_LOGINS)
+                .map(short)
+                .collect(),
         })
     }
 }

@@ -124,7 +124,8 @@ impl Acp {
             return self.lose("the agent opened a session without an id".to_owned(), step);
         };
         if session.len() > LONGEST_ID || session.chars().any(char::is_control) {
-            let why = format!("the agent opened a session with an id that cannot be used: {}", short(&session));
+            let why =
+                format!("the agent opened a session with an id that cannot be used: {}", short(&session));
             return self.lose(why, step);
         }
         self.session = Some(session.clone());

@@ -83,7 +83,8 @@ impl Inquiry {
         result: Option<&serde_json::value::RawValue>,
         error: Option<RpcError>,
     ) -> Progress {
-        let failed = |what: &str, error: RpcError| Progress::Failed(format!("{what}: {}", short(&error.words())));
+        let failed =
+            |what: &str, error: RpcError| Progress::Failed(format!("{what}: {}", short(&error.words())));
         if self.greeting.is_some() {
             return match error {
                 Some(error) => failed("the agent does not list its sessions", error),
@@ -167,7 +168,8 @@ mod tests {
     fn a_list_has_pages_and_an_end() {
         let hello = HELLO.replace('\n', "");
         let first = r#"{"id":2,"result":{"sessions":[{"sessionId":"a","cwd":"/x","title":"t","updatedAt":"2026-11-16T10:00:00Z"},{"sessionId":""}],"nextCursor":"c"}}"#;
-        let (inquiry, progress) = inquiry(&[&hello, first, r#"{"id":3,"result":{"sessions":[{"sessionId":"b"}]}}"#]);
+        let (inquiry, progress) =
+            inquiry(&[&hello, first, r#"{"id":3,"result":{"sessions":[{"sessionId":"b"}]}}"#]);
         assert!(matches!(progress, Progress::Done), "{progress:?}");
         let ids: Vec<&str> = inquiry.inventory.rows.iter().map(|row| row.id.as_str()).collect();
         assert_eq!((ids, inquiry.inventory.warnings.len()), (vec!["a", "b"], 1));
@@ -179,7 +181,8 @@ mod tests {
         let hello = HELLO.replace('\n', "");
         let (mut inquiry, _) = inquiry(&[&hello]);
         for _ in 0..=MOST_PAGES {
-            let line = format!(r#"{{"id":{},"result":{{"sessions":[],"nextCursor":"again"}}}}"#, inquiry.last_id);
+            let line =
+                format!(r#"{{"id":{},"result":{{"sessions":[],"nextCursor":"again"}}}}"#, inquiry.last_id);
             if let Progress::Done = inquiry.hear(format!("{line}\n").as_bytes()) {
                 return;
             }

@@ -6,8 +6,8 @@
 //! request that no agent knows: agents read in order, so its response shows that the answer was read. Nothing of the
 //! conversation is kept but what is pending.
 
-pub mod agent;
 mod about;
+pub mod agent;
 mod asked;
 mod calls;
 mod form;

@@ -57,7 +57,9 @@ pub(super) fn examine(fleet: &Fleet, asks_agents: bool, surroundings: &Surroundi
     let mut reports: Vec<(&AcpAgent, AcpReport)> =
         fleet.acp_agents().iter().filter_map(|agent| Some((agent, found(agent)?))).collect();
     std::thread::scope(|threads| {
-        for (agent, report) in reports.iter_mut().filter(|(_, report)| asks_agents && report.program.is_some()) {
+        for (agent, report) in
+            reports.iter_mut().filter(|(_, report)| asks_agents && report.program.is_some())
+        {
             threads.spawn(move || match fleet.ask_acp_agent(agent) {
                 Ok(greeting) => report.said = Some(greeting.into()),
                 Err(why) => report.error = Some(text::one_line(&why)),

@@ -87,7 +87,8 @@ mod tests {
 
     #[test]
     fn node_says_its_version_in_a_header() {
-        let header = "#define NODE_MAJOR_VERSION 24\n#define NODE_MINOR_VERSION 21\n#define NODE_PATCH_VERSION 0\n";
+        let header =
+            "#define NODE_MAJOR_VERSION 24\n#define NODE_MINOR_VERSION 21\n#define NODE_PATCH_VERSION 0\n";
         assert_eq!(node_version(header).as_deref(), Some("24.21.0"));
         assert_eq!(node_version("#define NODE_MAJOR_VERSION x\n"), None);
     }

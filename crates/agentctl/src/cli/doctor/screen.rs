@@ -124,7 +124,8 @@ impl Page<'_> {
 
     fn over_acp(&self, agent: &AcpReport) -> Vec<String> {
         let name = text::one_line(&agent.name);
-        let mut lines = vec![format!("{}  {}", self.paint.strong(&text::one_line(&agent.title)), self.paint.dim(&name))];
+        let mut lines =
+            vec![format!("{}  {}", self.paint.strong(&text::one_line(&agent.title)), self.paint.dim(&name))];
         let Some(program) = &agent.program else {
             let words = format!("no `{}` on the PATH", agent.command.first().map_or("", String::as_str));
             lines.push(self.line(BAD, Tone::Bad, "program", &words));
@@ -132,7 +133,12 @@ impl Page<'_> {
         };
         let version = agent.version.as_deref().unwrap_or("version not written beside it");
         let node = agent.node.as_ref().map(|node| format!(", on Node {node}")).unwrap_or_default();
-        lines.push(self.line(GOOD, Tone::Good, "program", &format!("{} {version}{node}", self.shown(program))));
+        lines.push(self.line(
+            GOOD,
+            Tone::Good,
+            "program",
+            &format!("{} {version}{node}", self.shown(program)),
+        ));
         lines.push(self.line(NONE, Tone::Dim, "command", &agent.command.join(" ")));
         if let Some(native) = agent.native {
             let words = format!("its sessions are those of {native}");
@@ -145,12 +151,21 @@ impl Page<'_> {
                     "{} {version}, ACP version {}, offers {}",
                     said.name.as_deref().unwrap_or("an agent without a name"),
                     said.protocol_version,
-                    if said.capabilities.is_empty() { "nothing more".to_owned() } else { said.capabilities.join(", ") },
+                    if said.capabilities.is_empty() {
+                        "nothing more".to_owned()
+                    } else {
+                        said.capabilities.join(", ")
+                    },
                 );
                 self.line(GOOD, Tone::Good, "says", &words)
             }
             (None, Some(why)) => self.line(BAD, Tone::Bad, "says", &format!("nothing: {why}")),
-            (None, None) => self.line(NONE, Tone::Dim, "says", "`agentctl doctor --acp` starts it and asks what it offers"),
+            (None, None) => self.line(
+                NONE,
+                Tone::Dim,
+                "says",
+                "`agentctl doctor --acp` starts it and asks what it offers",
+            ),
         });
         lines
     }

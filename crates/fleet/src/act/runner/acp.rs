@@ -58,7 +58,8 @@ impl Runner<'_> {
     /// agent's word.
     pub(super) fn turn_seen(&mut self, running: &mut Running) -> Result<Option<Surveyed>, Error> {
         let order = &self.record.order;
-        let Some(report) = running.holder.as_ref().map(|holder| holder.report()).filter(|_| order.via.is_some())
+        let Some(report) =
+            running.holder.as_ref().map(|holder| holder.report()).filter(|_| order.via.is_some())
         else {
             let session = glance(self.fleet, &self.record);
             return Ok(session.filter(|session| running.shows_turn(order, session)));
@@ -77,14 +78,16 @@ impl Runner<'_> {
         let named = report.about.as_ref().and_then(|about| about.agent.as_ref()?.name.as_deref());
         let native = named.and_then(acp::native_of);
         let sources = self.fleet.sources.iter().filter(|source| Some(source.name()) == native);
-        let roots: Vec<String> = sources.map(|source| source.root.path.to_string_lossy().into_owned()).collect();
+        let roots: Vec<String> =
+            sources.map(|source| source.root.path.to_string_lossy().into_owned()).collect();
         if let Some(native) = native.filter(|_| !roots.is_empty()) {
             let mut is_elsewhere = true;
             for root in &roots {
                 match self.seen_by(running, &report, native, root) {
                     Seen::Turn(session) => {
                         // From here on it is one of that agent's, which was started over ACP.
-                        (self.record.order.adapter, self.record.order.root) = (native.to_owned(), root.clone());
+                        (self.record.order.adapter, self.record.order.root) =
+                            (native.to_owned(), root.clone());
                         return Ok(Some(*session));
                     }
                     Seen::Nothing => is_elsewhere = false,
@@ -95,7 +98,8 @@ impl Runner<'_> {
                 return Ok(None);
             }
         }
-        let has_begun = report.first_taken || report.state.last_end.is_some() || !report.state.pending.is_empty();
+        let has_begun =
+            report.first_taken || report.state.last_end.is_some() || !report.state.pending.is_empty();
         if !has_begun || report.state.session != self.record.session_id {
             return Ok(None);
         }

@@ -56,11 +56,7 @@ impl Fleet {
 }
 
 fn found(row: &Row, agent: &AcpAgent, inquiry: &Inquiry) -> Found {
-    let mut facts = Facts {
-        cwd: row.cwd.clone(),
-        updated_at: row.updated_at,
-        ..Facts::default()
-    };
+    let mut facts = Facts { cwd: row.cwd.clone(), updated_at: row.updated_at, ..Facts::default() };
     let about = About { agent: inquiry.greeting.clone(), title: row.title.clone(), ..About::default() };
     held::tell(&mut facts, &about);
     let words = format!("{} lists it and says nothing of its turn", agent.name);

@@ -262,7 +262,9 @@ fn add_launch(surveyed: &mut Surveyed, ledger: &Ledger, query: &Query) {
     if let Some((launch, group)) = ledger.of(&surveyed.key, query.text_limit()) {
         // What was found of a session that only ACP knows has the beginning of its prompt.
         let prompt = surveyed.session.prompt.as_deref().zip(launch.prompt.as_deref());
-        if acp::is_name(&surveyed.key.adapter) && prompt.is_some_and(|(found, whole)| whole.starts_with(found)) {
+        if acp::is_name(&surveyed.key.adapter)
+            && prompt.is_some_and(|(found, whole)| whole.starts_with(found))
+        {
             surveyed.session.prompt.clone_from(&launch.prompt);
         }
         surveyed.session.launch = Some(launch);
@@ -281,7 +283,6 @@ fn add_launch(surveyed: &mut Surveyed, ledger: &Ledger, query: &Query) {
         }
     }
 }
-
 
 /// The ids to read again, by the index of their source.
 type Doubts = Vec<(usize, Vec<String>)>;
