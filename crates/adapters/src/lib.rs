@@ -15,7 +15,7 @@ pub mod join;
 pub mod scope;
 pub mod sqlite;
 pub mod transcript;
-mod ways;
+pub mod ways;
 pub mod wire;
 
 use std::path::{Path, PathBuf};

@@ -124,6 +124,20 @@ pub(crate) const KIMI: &[Way] = &[held(
     },
 )];
 
+/// Any agent that is started over ACP.
+pub const OVER_ACP: &[Way] = &[held(
+    Place::Held,
+    "ACP on its pipes",
+    WITHOUT_ANSWER,
+    Manners {
+        mid_turn: AFTER_THE_TURN,
+        always: "only where the agent names the scope",
+        reason: Reason::AsMessage,
+        questions: "no",
+        without_runner: THE_AGENT_ENDS,
+    },
+)];
+
 pub(crate) const CODEX: &[Way] = &[
     held(
         Place::PrivateServer,

@@ -46,7 +46,7 @@ impl Settings for DaemonContext {
 
     fn adapters(&self) -> Result<Vec<AdapterEntry>, String> {
         let settings = self.surroundings.settings().map_err(|error| words(error.into()))?;
-        Ok(known_agents(|name| settings.adapter(name).enabled.value))
+        Ok(known_agents(&settings.acp_agents(), |name| settings.adapter(name).enabled.value))
     }
 
     fn webhook(&self) -> Option<WebhookSettings> {

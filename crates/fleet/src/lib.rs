@@ -14,6 +14,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentctl_adapters::agents::acp::AcpAgent;
+use agentctl_adapters::hold::acp::Greeting;
 use agentctl_adapters::{Adapter, Follow, Memory, Opening, ReadError, Root};
 use agentctl_model::{Entry, Environ, Surveyed};
 use agentctl_process::Kernel;
@@ -76,6 +78,10 @@ pub struct Fleet {
     prices: Prices,
     /// The directory of the launch records.
     launches: Option<PathBuf>,
+    /// The agents that can be started over ACP.
+    acp: Arc<[AcpAgent]>,
+    /// The variables with which such an agent is started to be asked for its sessions.
+    environ: Option<Environ>,
     /// Usage that was counted before. Only a process that lives long enough to survey again has it.
     memory: Option<Arc<Memory>>,
 }
@@ -83,7 +89,32 @@ pub struct Fleet {
 impl Fleet {
     pub fn new(sources: Vec<Source>, kernel: Arc<dyn Kernel>) -> Self {
         let sources = guarded(sources, &kernel);
-        Self { sources, kernel, prices: Prices::new(), launches: None, memory: None }
+        let acp = agentctl_adapters::agents::acp::built_in().into();
+        Self { sources, kernel, prices: Prices::new(), launches: None, acp, environ: None, memory: None }
+    }
+
+    /// Returns the same fleet, in which these agents can be started over ACP, with these variables where nothing but
+    /// their sessions is asked for.
+    #[must_use]
+    pub fn with_acp(self, agents: Vec<AcpAgent>, environ: Environ) -> Self {
+        Self { acp: agents.into(), environ: Some(environ), ..self }
+    }
+
+    /// The agents that can be started over ACP.
+    pub fn acp_agents(&self) -> &[AcpAgent] {
+        &self.acp
+    }
+
+    /// Starts an agent over ACP and asks what it is and offers. The error says why it could not be asked.
+    pub fn ask_acp_agent(&self, agent: &AcpAgent) -> Result<Greeting, String> {
+        let environ = self.environ.as_ref().ok_or("no variables are known to start it with")?;
+        let asked = hold::inquire(agent, environ, false, self.kernel.as_ref())?;
+        asked.greeting.ok_or_else(|| "the agent said nothing of itself".to_owned())
+    }
+
+    /// The agent of this name, with its prefix.
+    pub fn acp_agent(&self, name: &str) -> Option<&AcpAgent> {
+        self.acp.iter().find(|agent| agent.name == name)
     }
 
     /// Returns the same fleet with prices for sessions whose agent reports no cost.
@@ -116,6 +147,8 @@ impl Fleet {
             kernel: self.kernel.clone(),
             prices: self.prices.clone(),
             launches: self.launches.clone(),
+            acp: self.acp.clone(),
+            environ: self.environ.clone(),
             memory: self.memory.clone(),
         }
     }

@@ -160,6 +160,21 @@ pub struct HeldState {
     pub lost: Option<String>,
 }
 
+/// What the agent says of itself and of the session beside its turns: small, and each of it only if it says so.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct About {
+    /// What it said when the line was opened.
+    pub agent: Option<acp::Greeting>,
+    pub model: Option<String>,
+    pub mode: Option<String>,
+    pub title: Option<String>,
+    /// Of the whole session, in US dollars.
+    pub cost: Option<f64>,
+    /// How full the model's window is.
+    pub context: Option<acp::Context>,
+}
+
 /// How a held session is started, and how it is spoken with.
 pub struct HoldPlan {
     pub spawn: SpawnPlan,
@@ -211,4 +226,9 @@ pub trait Protocol: Send {
 
     /// Whether a denial has a place for its reason.
     fn takes_reasons(&self) -> bool;
+
+    /// What else the agent says of itself and the session; `None` where the protocol has nothing to say.
+    fn about(&self) -> Option<&About> {
+        None
+    }
 }

@@ -3,8 +3,8 @@
 use std::io::Write;
 
 use agentctl_fleet::{AdapterEntry, known_agents};
-use agentctl_model::Capability;
 use agentctl_model::way::Place;
+use agentctl_model::{Capability, text};
 
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
@@ -32,8 +32,8 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let settings = surroundings.settings()?;
-    let mut entries = known_agents(|name| settings.adapter(name).enabled.value);
-    entries.retain(|entry| args.name.as_ref().is_none_or(|name| entry.name == name));
+    let mut entries = known_agents(&settings.acp_agents(), |name| settings.adapter(name).enabled.value);
+    entries.retain(|entry| args.name.as_ref().is_none_or(|name| entry.name == *name));
     if args.json {
         json::answer(out, &entries)?;
         return Ok(Exit::Done);
@@ -59,13 +59,18 @@ fn table(entries: &[AdapterEntry]) -> Table {
         Column::whole("SPOKEN WITH"),
     ]);
     for entry in entries {
-        let name = Cell::plain(entry.name);
-        let observed = Cell::new(entry.known_good, Tone::Dim);
+        let name = Cell::plain(text::one_line(&entry.name));
+        let observed = Cell::new(&entry.known_good, Tone::Dim);
         table.row(vec![
             if entry.enabled { name } else { name.and(" (off)", Tone::Dim) },
-            Cell::plain(entry.title),
-            Cell::plain(entry.programs.join(", ")),
-            if entry.verified { observed } else { observed.and(" (source only)", Tone::Dim) },
+            Cell::plain(text::one_line(&entry.title)),
+            Cell::plain(text::one_line(&entry.programs.join(", "))),
+            // What the user named was seen by nobody else.
+            if entry.verified || entry.known_good.is_empty() {
+                observed
+            } else {
+                observed.and(" (source only)", Tone::Dim)
+            },
             Cell::plain(capabilities(entry)),
             Cell::plain(spoken_with(entry)),
         ]);
@@ -77,7 +82,11 @@ fn table(entries: &[AdapterEntry]) -> Table {
 fn card(entry: &AdapterEntry, width: usize, paint: Paint) -> Vec<String> {
     /// Two spaces, the longest label, two spaces.
     const WORDS: usize = 2 + 14 + 2;
-    let mut lines = vec![format!("{}  {}", paint.strong(entry.title), paint.dim(entry.name))];
+    let mut lines = vec![format!(
+        "{}  {}",
+        paint.strong(&text::one_line(&entry.title)),
+        paint.dim(&text::one_line(&entry.name))
+    )];
     let mut say = |label: &str, words: &str| {
         let words = wrap(words, width.saturating_sub(WORDS).max(20)).join(&format!("\n{:WORDS$}", ""));
         lines.push(format!("  {}  {words}", paint.dim(&format!("{label:<14}"))));
@@ -85,9 +94,11 @@ fn card(entry: &AdapterEntry, width: usize, paint: Paint) -> Vec<String> {
     if !entry.enabled {
         say("off", "disabled in the settings; its sessions are not read");
     }
-    say("programs", &entry.programs.join(", "));
-    let source = if entry.verified { "" } else { " (read in its source only)" };
-    say("observed with", &format!("{}{source}", entry.known_good));
+    say("programs", &text::one_line(&entry.programs.join(", ")));
+    if !entry.known_good.is_empty() {
+        let source = if entry.verified { "" } else { " (read in its source only)" };
+        say("observed with", &format!("{}{source}", entry.known_good));
+    }
     say("sessions can", &capabilities(entry));
     for way in entry.ways {
         say(way.place.as_str(), &format!("{}, over {}", joined(way.commands, |one| one.as_str()), way.over));

@@ -63,6 +63,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
         permission: args.permission_mode,
         on_complete: args.on_complete.clone(),
         stay: (&args.stay).into(),
+        via: args.target.adapter().map(str::to_owned),
     };
     if let Some(mistake) = settings.invalid(&[&format!("adapters.{}.binary", found.key.adapter)]) {
         return Err(surroundings.because_of(mistake));

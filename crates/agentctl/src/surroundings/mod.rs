@@ -7,6 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use agentctl_adapters::agents::acp;
 use agentctl_adapters::{Adapter, Gateway, Keys, Root, Secret};
 use agentctl_daemon::{Home, HomeError};
 use agentctl_files::own;
@@ -199,7 +200,15 @@ impl Surroundings {
                 sources.extend(roots.into_iter().map(|root| Source { adapter, root, timeout }));
             }
         }
-        let fleet = Fleet::new(sources, agentctl_process::system()).with_prices(settings.prices.clone());
+        let agents = settings.acp_agents();
+        // The sessions of the others are read by the adapters that know them.
+        for agent in agents.iter().filter(|agent| agent.native.is_none()) {
+            let (adapter, root) = (acp::adapter(agent), acp::root(agent));
+            sources.push(Source { adapter, root, timeout: settings.adapter(&agent.name).timeout.value });
+        }
+        let fleet = Fleet::new(sources, agentctl_process::system())
+            .with_prices(settings.prices.clone())
+            .with_acp(agents, self.environ.clone());
         match self.own_folder() {
             Some((folder, _)) => fleet.with_launches(folder.join(agentctl_fleet::keep::launches::FOLDER)),
             None => fleet,

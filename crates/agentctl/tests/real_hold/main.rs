@@ -8,6 +8,7 @@
 
 mod acp;
 mod api;
+mod bridges;
 mod claude;
 #[path = "../daemon/house.rs"]
 #[allow(dead_code, reason = "another test's room, of which a part is used")]

@@ -149,14 +149,7 @@ impl Holder {
         limits: Limits,
     ) -> io::Result<Self> {
         let (inbox, inputs) = sync_channel(MOST_INPUTS);
-        let report = Report {
-            state: protocol.state(),
-            asked_at: Vec::new(),
-            since: None,
-            takes_reasons: protocol.takes_reasons(),
-            first_refused: None,
-        };
-        let published = Arc::new(Published::of(report));
+        let published = Arc::new(Published::of(Report::of(protocol.state(), protocol.takes_reasons())));
         let listener = wire::listen(folder.path())?;
         let callers = Arc::new(Callers {
             inbox: inbox.clone(),
@@ -177,6 +170,7 @@ impl Holder {
             waiting: BTreeMap::new(),
             own_tickets: u64::MAX,
             first_refused: None,
+            first_taken: false,
             asked_at: BTreeMap::new(),
             since: None,
             limits,
@@ -250,6 +244,7 @@ struct Line {
     own_tickets: u64,
     /// Why the agent did not take the first words.
     first_refused: Option<String>,
+    first_taken: bool,
     asked_at: BTreeMap<String, Timestamp>,
     since: Option<Timestamp>,
     limits: Limits,
@@ -379,6 +374,7 @@ impl Line {
                 }
                 Said::Asked(request) => drop(self.asked_at.insert(request.id, now())),
                 Said::Gone { request } => drop(self.asked_at.remove(&request)),
+                Said::Accepted { ticket: FIRST, .. } => self.first_taken = true,
                 Said::Accepted { ticket, how } => replies.push((ticket, Reply::Accepted(how))),
                 Said::Refused { ticket: FIRST, reason } => self.first_refused = Some(reason),
                 Said::Refused { ticket, reason } => replies.push((ticket, Reply::Refused(reason))),
@@ -404,8 +400,15 @@ impl Line {
         let asked_at =
             state.pending.iter().filter_map(|request| self.asked_at.get(&request.id).copied()).collect();
         let takes_reasons = self.protocol.takes_reasons();
-        let first_refused = self.first_refused.clone();
-        self.published.set(Report { state, asked_at, since: self.since, takes_reasons, first_refused });
+        self.published.set(Report {
+            state,
+            asked_at,
+            since: self.since,
+            takes_reasons,
+            first_refused: self.first_refused.clone(),
+            first_taken: self.first_taken,
+            about: self.protocol.about().cloned(),
+        });
     }
 
     fn reply(&mut self, (ticket, reply): (Ticket, Reply)) {

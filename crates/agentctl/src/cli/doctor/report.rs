@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::acp::{self, AcpReport};
 use super::daemon::{self, DaemonReport};
 use super::program;
 use crate::failure::Failure;
@@ -29,6 +30,8 @@ pub(crate) struct Report {
     pub(crate) kernel: Kernel,
     pub(crate) daemon: DaemonReport,
     pub(crate) adapters: Vec<AdapterReport>,
+    /// The agents that can be started over ACP and are installed, or that the settings name.
+    pub(crate) acp: Vec<AcpReport>,
     /// Live agent processes that belong to no stored session.
     pub(crate) strays: Vec<StrayReport>,
     /// Processes that outlived the session they belonged to.
@@ -144,7 +147,7 @@ pub(crate) struct StrayReport {
 }
 
 /// Examines everything once. A mistake in the config file is a finding, and the defaults are used then.
-pub(crate) fn examine(surroundings: &Surroundings) -> Report {
+pub(crate) fn examine(surroundings: &Surroundings, asks_agents: bool) -> Report {
     let (settings, error) = match surroundings.settings() {
         Ok(settings) => {
             let told: Vec<String> =
@@ -181,6 +184,7 @@ pub(crate) fn examine(surroundings: &Surroundings) -> Report {
             .into_iter()
             .map(|adapter| adapter_report(adapter, &settings, &survey, surroundings))
             .collect(),
+        acp: acp::examine(&fleet, asks_agents, surroundings),
         strays: survey.strays.iter().map(|(adapter, stray)| stray_report(adapter, stray)).collect(),
         orphans: fleet.orphans().iter().map(orphan_report).collect(),
         unattended: fleet.unattended().iter().map(unattended_report).collect(),

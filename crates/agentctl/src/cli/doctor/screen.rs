@@ -4,6 +4,7 @@ use std::io::Write;
 
 use agentctl_model::{CoverageKind, Status, text};
 
+use super::acp::AcpReport;
 use super::daemon::DaemonReport;
 use super::report::{AdapterReport, Place, Report};
 use crate::failure::Failure;
@@ -22,6 +23,12 @@ pub(crate) fn print(report: &Report, surroundings: &Surroundings, out: &mut Outp
     let page = Page { paint: out.paint, width: out.width(), surroundings };
     for adapter in &report.adapters {
         for line in page.adapter(adapter) {
+            writeln!(out, "{line}")?;
+        }
+        writeln!(out)?;
+    }
+    for agent in &report.acp {
+        for line in page.over_acp(agent) {
             writeln!(out, "{line}")?;
         }
         writeln!(out)?;
@@ -118,6 +125,54 @@ impl Page<'_> {
             let words = format!("record types not known here: {}", kinds.join(", "));
             lines.push(self.line("!", Tone::Attention, "drift", &words));
         }
+        lines
+    }
+
+    fn over_acp(&self, agent: &AcpReport) -> Vec<String> {
+        let name = text::one_line(&agent.name);
+        let mut lines =
+            vec![format!("{}  {}", self.paint.strong(&text::one_line(&agent.title)), self.paint.dim(&name))];
+        let Some(program) = &agent.program else {
+            let words = format!("no `{}` on the PATH", agent.command.first().map_or("", String::as_str));
+            lines.push(self.line(BAD, Tone::Bad, "program", &words));
+            return lines;
+        };
+        let version = agent.version.as_deref().unwrap_or("version not written beside it");
+        let node = agent.node.as_ref().map(|node| format!(", on Node {node}")).unwrap_or_default();
+        lines.push(self.line(
+            GOOD,
+            Tone::Good,
+            "program",
+            &format!("{} {version}{node}", self.shown(program)),
+        ));
+        lines.push(self.line(NONE, Tone::Dim, "command", &agent.command.join(" ")));
+        if let Some(native) = agent.native {
+            let words = format!("its sessions are those of {native}");
+            lines.push(self.line(NONE, Tone::Dim, "sessions", &words));
+        }
+        lines.push(match (&agent.said, &agent.error) {
+            (Some(said), _) => {
+                let version = said.version.as_deref().unwrap_or("of no version");
+                let words = format!(
+                    "{} {version}, ACP version {}, offers {}",
+                    said.name.as_deref().unwrap_or("an agent without a name"),
+                    said.protocol_version,
+                    if said.capabilities.is_empty() {
+                        "nothing more".to_owned()
+                    } else {
+                        said.capabilities.join(", ")
+                    },
+                );
+                self.line(GOOD, Tone::Good, "says", &words)
+            }
+            (None, Some(why)) => self.line(BAD, Tone::Bad, "says", &format!("nothing: {why}")),
+            (None, None) => self.line(
+                NONE,
+                Tone::Dim,
+                "says",
+                "`agentctl doctor --acp` starts it and asks what it offers",
+            ),
+        });
         lines
     }
 

@@ -233,7 +233,10 @@ impl Args {
 /// The mistake in the settings that would start something else than the user intended.
 fn invalid_setting<'s>(choices: &[Choice], settings: &'s Settings) -> Option<&'s Mistake> {
     choices.iter().find_map(|choice| {
-        let binary = format!("adapters.{}.binary", choice.adapter);
+        let binary = match choice.adapter.split_once(':') {
+            Some((acp, name)) => format!("{acp}.{name}"),
+            None => format!("adapters.{}.binary", choice.adapter),
+        };
         // The default model belongs to the default agent.
         let usual = settings.adapter.value.as_ref() == Some(&choice.adapter) && choice.model.is_none();
         settings.invalid(&[&binary]).or_else(|| settings.invalid(&["model"]).filter(|_| usual))

@@ -103,11 +103,9 @@ fn steps(session: &Session) -> Vec<(String, &'static str)> {
             Status::Idle => (format!("agentctl send {id} MESSAGE"), "go on with it"),
             _ => (format!("agentctl wait {id}"), "wait for the end of its turn"),
         };
-        return vec![
-            (format!("agentctl logs -f {id}"), "follow it"),
-            next,
-            (format!("agentctl stop {id}"), "end it"),
-        ];
+        let can_be_read = session.capabilities.contains(&Capability::Peek);
+        let read = can_be_read.then(|| (format!("agentctl logs -f {id}"), "follow it"));
+        return read.into_iter().chain([next, (format!("agentctl stop {id}"), "end it")]).collect();
     }
     let mut steps = vec![(format!("agentctl peek {id}"), "what it said")];
     if session.capabilities.contains(&Capability::Resume) {

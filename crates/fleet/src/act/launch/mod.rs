@@ -85,6 +85,8 @@ impl Fleet {
         order: &LaunchOrder,
         intent: &Intent,
     ) -> Result<(SpawnPlan, Option<HoldWay>), Error> {
+        let via = order.via.as_deref().map(|via| self.acp_agent(via).ok_or_else(|| unknown_agent(via)));
+        let via = via.transpose()?;
         let adapter = self.sources.iter().find(|source| source.name() == order.adapter);
         let control = adapter.and_then(|source| source.adapter.control());
         let control = control.ok_or_else(|| {
@@ -92,7 +94,14 @@ impl Fleet {
                 .hint("`agentctl adapters` shows what can be done with which agent")
         })?;
         let (mut plan, way) = if order.terminal {
+            if let Some(via) = via {
+                return Err(Error::refused(format!("{} has no screen of its own over ACP", via.name))
+                    .hint("launch it without --terminal: the session is held, and can be spoken with"));
+            }
             (control.terminal(intent)?, None)
+        } else if let Some(via) = via {
+            let HoldPlan { spawn, way } = via.hold(intent)?;
+            (spawn, Some(way))
         } else if order.hold {
             let HoldPlan { spawn, way } = control.hold(intent)?;
             (spawn, Some(way))

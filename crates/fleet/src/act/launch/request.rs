@@ -128,8 +128,9 @@ impl Fleet {
         } else {
             None
         };
+        let via = self.acp_agent(&choice.adapter).map(|agent| agent.name.clone());
         Ok(LaunchOrder {
-            adapter: choice.adapter.clone(),
+            adapter: source.name().to_owned(),
             root: source.root.path.to_string_lossy().into_owned(),
             conversation: Conversation::New,
             cwd: request.cwd.clone(),
@@ -139,7 +140,7 @@ impl Fleet {
             permission: options.permission,
             system_prompt: options.system_prompt,
             fresh_id: new_names::uuid().map_err(|error| Error::failed(error.to_string()))?,
-            program: programs.get(&choice.adapter).cloned(),
+            program: programs.get(&choice.adapter).filter(|_| via.is_none()).cloned(),
             env: options.env.into_iter().map(|(name, value)| (name, Some(value))).collect(),
             // A single launch has no group and no slot name.
             group: in_group.map(|(group, _)| group.to_owned()),
@@ -151,7 +152,9 @@ impl Fleet {
             on_complete: options.on_complete,
             callback,
             timeout_ms: options.stay.timeout.map(milliseconds),
-            hold: options.stay.hold,
+            // The protocol has two ends, so there is always a runner that holds it.
+            hold: options.stay.hold || (via.is_some() && !options.stay.terminal),
+            via,
             idle_timeout_ms: options.stay.idle_timeout.map(milliseconds),
             terminal: options.stay.terminal,
             args: options.args,

@@ -20,6 +20,8 @@ pub struct ResumeRequest {
     pub permission: Option<Permission>,
     pub on_complete: Option<String>,
     pub stay: Stay,
+    /// The adapter over which it is to go on, where its own is not meant: `acp:NAME`.
+    pub via: Option<String>,
 }
 
 impl Fleet {
@@ -55,6 +57,9 @@ impl Fleet {
         let (id, place) = (found.key.id.clone(), found.place.clone());
         // The gateway decides where its session works.
         let cwd = if hosted { found.session.cwd.clone().unwrap_or_default() } else { folder_of(found)? };
+        // A session that only ACP knows has no other way.
+        let named = request.via.as_deref().unwrap_or(&found.key.adapter);
+        let via = self.acp_agent(named).map(|agent| agent.name.clone());
         let conversation = if request.fork {
             Conversation::ForkOf { id, place }
         } else {
@@ -71,7 +76,7 @@ impl Fleet {
             permission: request.permission,
             system_prompt: None,
             fresh_id: new_names::uuid().map_err(|error| Error::agent_failed(error.to_string()))?,
-            program: programs.get(&found.key.adapter).cloned(),
+            program: programs.get(&found.key.adapter).filter(|_| via.is_none()).cloned(),
             env: BTreeMap::new(),
             // The group of a session is the group of its first launch.
             group: found.session.group.clone().filter(|_| !request.fork),
@@ -83,7 +88,8 @@ impl Fleet {
             on_complete: request.on_complete.clone(),
             callback: None,
             timeout_ms: request.stay.timeout.map(milliseconds),
-            hold: request.stay.hold,
+            hold: request.stay.hold || (via.is_some() && !request.stay.terminal),
+            via,
             idle_timeout_ms: request.stay.idle_timeout.map(milliseconds),
             terminal: request.stay.terminal,
             args: Vec::new(),

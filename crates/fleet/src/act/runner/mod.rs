@@ -3,6 +3,7 @@
 //! It owns a launch from its first moment, including the undo. It decides nothing about the session: killing the runner
 //! changes no verdict, since surveys find the agent by themselves.
 
+mod acp;
 mod callback;
 mod end_notifier;
 mod hooks;
@@ -114,6 +115,8 @@ impl<'a> Runner<'a> {
         let mut running = Running {
             started,
             holder,
+            opening: self.opening_deadline(),
+            absent_since: None,
             control,
             hooks: Hooks::new(&self.record, plan.cwd.clone()),
             deadline: self.record.order.timeout_ms.map(|ms| Instant::now() + Duration::from_millis(ms)),
@@ -263,12 +266,10 @@ impl<'a> Runner<'a> {
                 let error = Error::agent_failed("its time was up before there was a session");
                 return Err(self.with_screen(error));
             }
-            let session = glance(self.fleet, &self.record);
+            self.check_opening(running)?;
+            let session = self.turn_seen(running)?;
             rest = (began.elapsed() * PAUSE_FACTOR).max(PAUSE);
-            let Some(session) = session.filter(|session| running.shows_turn(&self.record.order, session))
-            else {
-                continue;
-            };
+            let Some(session) = session else { continue };
             let since = cut_short.get_or_insert(began);
             if running.was_cut_short(&session) && since.elapsed() < MAY_TRY_AGAIN {
                 continue;
@@ -465,6 +466,10 @@ struct Running {
     started: Started,
     /// Only a held session has one.
     holder: Option<Holder>,
+    /// Until when an agent over ACP must have opened a session.
+    opening: Option<Instant>,
+    /// Since when the turn is over by the agent's word while its records do not know the session.
+    absent_since: Option<Instant>,
     control: &'static dyn Control,
     hooks: Hooks,
     deadline: Option<Instant>,

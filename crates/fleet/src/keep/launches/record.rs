@@ -38,6 +38,9 @@ pub struct Record {
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub struct LaunchOrder {
     pub adapter: String,
+    /// The adapter over which it is started, if that is another way than the agent's own: `acp:NAME`.
+    #[serde(default)]
+    pub via: Option<String>,
     /// The config root that the session will be stored under.
     pub root: String,
     pub conversation: Conversation,

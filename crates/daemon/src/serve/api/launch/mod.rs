@@ -211,6 +211,7 @@ pub(crate) async fn resume(
             permission: body.permission_mode,
             on_complete: body.on_complete,
             stay: body.stay.stay()?,
+            via: selector.adapter.clone(),
         };
         let (found, _) =
             launcher.fleet.find(&selector, Purpose::Act).map_err(|error| Problem::not_one(error, false))?;
