@@ -33,8 +33,11 @@ impl House {
         for manner in manners {
             writeln!(
                 config,
-                "[acp.{manner}]\ncommand = [\"python3\", {script:?}, {manner:?}]\n\
-                 env = {{SESSIONS = {store:?}, STARTS = {starts:?}}}\ntimeout = {timeout:?}"
+                "[acp.{manner}]\ncommand = [\"python3\", \"{}\", {manner:?}]\n\
+                 env = {{SESSIONS = \"{}\", STARTS = \"{}\"}}\ntimeout = {timeout:?}",
+                script.display(),
+                store.display(),
+                starts.display()
             )
             .unwrap();
         }
@@ -268,7 +271,6 @@ fn what_is_loaded_is_not_said_again_and_what_cannot_be_resumed_says_so() {
 fn an_agent_that_does_not_open_a_session_is_given_up() {
     let manners = ["silent", "no-session", "version", "no-id", "bad-id", "half", "endless"];
     let house = House::with_timeout(&manners, "4s");
-    let soon = Duration::from_secs(60);
     for (manner, words) in [
         ("silent", "did not answer `initialize` within 4s"),
         ("no-session", "did not answer `session/new` within 4s"),
@@ -278,7 +280,7 @@ fn an_agent_that_does_not_open_a_session_is_given_up() {
         ("half", "exit code 3"),
         ("endless", "did not answer `initialize` within 4s"),
     ] {
-        let said = house.fails(manner, soon);
+        let said = house.fails(manner, PATIENCE);
         assert!(said.contains(words), "{manner}: {said}");
         assert!(said.len() < 2000, "{manner}: {} bytes", said.len());
     }

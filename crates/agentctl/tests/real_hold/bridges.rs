@@ -7,13 +7,16 @@ use agentctl_testkit::agents::bridges;
 use agentctl_testkit::{NodeAgent, Skip, TestHome};
 use serde_json::{Value, json};
 
-use crate::rounds;
+use crate::manner::Agent;
 use crate::steer::Scene;
-use crate::{Held, wait_for};
+use crate::{Held, Stage, rounds, servers, wait_for};
+
+/// What all of them have in common.
+static OVER_ACP: Agent = Agent { name: "acp", ..servers::CODEX };
 
 /// One agent that is started over ACP.
 struct Bridge {
-    scene: Scene,
+    stage: Stage,
     /// The adapter that reads its sessions.
     native: &'static str,
     /// The directive of a command for which it asks.
@@ -31,7 +34,7 @@ fn bash(command: &str) -> String {
 impl Bridge {
     /// Everything that a person does with it.
     fn is_steered(&self) {
-        let held = Held::launch(&self.scene, "[[text:one]] first", self.more);
+        let held = self.stage.hold("[[text:one]] first", self.more);
         held.idle("one");
         assert_eq!(held.send("[[text:two]] second"), "now");
         held.idle("two");
@@ -39,7 +42,7 @@ impl Bridge {
         self.hears_in_mid_turn(&held);
         self.asks(&held);
         assert_eq!(held.send("[[hang:stream]] in a stream"), "now");
-        self.scene.model.wait_turn("[[hang:stream]] in a stream", 0);
+        self.stage.scene.model.wait_turn("[[hang:stream]] in a stream", 0);
         let done = held.done("interrupt", &[]);
         assert_eq!((&done["interrupted"], &done["stillQueued"]), (&true.into(), &0.into()), "{done:#}");
         let idle = held.becomes("the end of the turn", |seen| seen["status"] == "idle");
@@ -47,19 +50,19 @@ impl Bridge {
 
         let stopped = held.done("stop", &[]);
         assert_eq!(stopped["sessions"][0]["survived"], json!([]), "{stopped:#}");
-        self.scene.wait_for_silence();
-        let after = self.scene.status(&held.id);
+        self.stage.scene.wait_for_silence();
+        let after = self.stage.scene.status(&held.id);
         assert_eq!(
             (&after["status"], &after["meta"]["via"]),
-            (&"stopped".into(), &self.scene.adapter.into()),
+            (&"stopped".into(), &self.stage.scene.adapter.into()),
             "{after:#}"
         );
 
         // Over ACP again, under the same id.
-        let resumed = held.done("resume", &["--adapter", self.scene.adapter, "[[text:ten]] again"]);
+        let resumed = held.done("resume", &["--adapter", self.stage.scene.adapter, "[[text:ten]] again"]);
         assert_eq!(
             (&resumed["id"], &resumed["adapter"], &resumed["meta"]["via"]),
-            (&held.id.as_str().into(), &self.native.into(), &self.scene.adapter.into()),
+            (&held.id.as_str().into(), &self.native.into(), &self.stage.scene.adapter.into()),
             "{resumed:#}"
         );
         held.idle("ten");
@@ -67,21 +70,21 @@ impl Bridge {
         held.idle("eleven");
         self.is_one_row(&held);
         let _ = held.done("stop", &[]);
-        self.scene.wait_for_silence();
-        assert_eq!(self.scene.status(&held.id)["status"], "stopped");
+        self.stage.scene.wait_for_silence();
+        assert_eq!(self.stage.scene.status(&held.id)["status"], "stopped");
     }
 
     /// The row is the native one and says how it was started, whoever asks for it.
     fn is_one_row(&self, held: &Held<'_>) {
-        for more in [&[][..], &["--adapter", self.native], &["--adapter", self.scene.adapter], &["-a"]] {
-            let list = self.scene.agentctl(&[&["list", "--json"], more].concat()).ok().json();
+        for more in [&[][..], &["--adapter", self.native], &["--adapter", self.stage.scene.adapter], &["-a"]] {
+            let list = self.stage.scene.agentctl(&[&["list", "--json"], more].concat()).ok().json();
             let rows: Vec<&Value> = list["sessions"].as_array().unwrap().iter().collect();
             // Gemini leaves an empty session of each process behind.
             let rows: Vec<&&Value> = rows.iter().filter(|row| row["id"] == held.id.as_str()).collect();
             let [row] = rows[..] else { panic!("{more:?}: {list:#}") };
             assert_eq!(
                 (&row["adapter"], &row["meta"]["via"], &row["status"]),
-                (&self.native.into(), &self.scene.adapter.into(), &"idle".into()),
+                (&self.native.into(), &self.stage.scene.adapter.into(), &"idle".into()),
                 "{more:?}: {row:#}"
             );
             let sources = list["sources"].as_array().unwrap();
@@ -89,17 +92,17 @@ impl Bridge {
             assert_eq!(sources.iter().filter(over_acp).count(), 0, "{more:?}: {sources:#?}");
         }
         let other = if self.native == "codex" { "claude-code" } else { "codex" };
-        let list = self.scene.agentctl(&["list", "--json", "--adapter", other]).ok().json();
+        let list = self.stage.scene.agentctl(&["list", "--json", "--adapter", other]).ok().json();
         assert_eq!(list["sessions"], json!([]));
     }
 
     fn hears_in_mid_turn(&self, held: &Held<'_>) {
         let Some(mid_turn) = self.mid_turn else { return };
         assert_eq!(held.send("[[hang:third]] third"), "now");
-        self.scene.model.wait_turn("[[hang:third]] third", 0);
+        self.stage.scene.model.wait_turn("[[hang:third]] third", 0);
         assert_eq!(held.send("[[text:four]] fourth"), mid_turn);
-        self.scene.model.open("third");
-        self.scene.model.wait_turn("[[text:four]] fourth", 0);
+        self.stage.scene.model.open("third");
+        self.stage.scene.model.wait_turn("[[text:four]] fourth", 0);
         held.idle("four");
     }
 
@@ -144,7 +147,7 @@ fn codex_is_held_through_its_bridge() {
     };
     // In its usual mode it never asks, because its sandbox decides.
     let more = &["--permission-mode", "plan"];
-    Bridge { scene, native: "codex", asks, more, mid_turn: Some("queued") }.is_steered();
+    Bridge { stage: Stage::alone(&OVER_ACP, scene), native: "codex", asks, more, mid_turn: Some("queued") }.is_steered();
 }
 
 #[test]
@@ -153,7 +156,7 @@ fn claude_code_is_held_through_its_bridge() {
     else {
         return;
     };
-    Bridge { scene, native: "claude-code", asks: bash, more: &[], mid_turn: Some("queued") }.is_steered();
+    Bridge { stage: Stage::alone(&OVER_ACP, scene), native: "claude-code", asks: bash, more: &[], mid_turn: Some("queued") }.is_steered();
 }
 
 /// Names an agent in config.toml.
@@ -172,7 +175,7 @@ fn a_named_kimi_is_kimi() {
         Ok(())
     };
     let Some(scene) = Scene::with_model(rounds::model(), "acp:mine", settle) else { return };
-    Bridge { scene, native: "kimi", asks: bash, more: &[], mid_turn: None }.is_steered();
+    Bridge { stage: Stage::alone(&OVER_ACP, scene), native: "kimi", asks: bash, more: &[], mid_turn: None }.is_steered();
 }
 
 /// Nothing in the settings says what this is; the agent itself does.
@@ -184,10 +187,11 @@ fn a_wrapped_kimi_says_that_it_is_kimi() {
         Ok(())
     };
     let Some(scene) = Scene::with_model(rounds::model(), "acp:wrapped", settle) else { return };
-    let held = Held::launch(&scene, "[[text:one]] first", &[]);
+    let stage = Stage::alone(&OVER_ACP, scene);
+    let held = stage.hold("[[text:one]] first", &[]);
     let idle = held.idle("one");
     assert_eq!((&idle["adapter"], &idle["meta"]["via"]), (&"kimi".into(), &"acp:wrapped".into()), "{idle:#}");
-    let list = scene.agentctl(&["list", "--json"]).ok().json();
+    let list = stage.run(&["list", "--json"]).ok().json();
     assert_eq!(list["sessions"].as_array().unwrap().len(), 1, "{list:#}");
     assert_eq!(held.send("[[text:two]] second"), "now");
     held.idle("two");

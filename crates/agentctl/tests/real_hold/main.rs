@@ -51,6 +51,11 @@ impl Stage {
         Some(Self { agent, scene, road, _daemon: daemon })
     }
 
+    /// A scene that is set already, without a daemon.
+    pub(crate) fn alone(agent: &'static Agent, scene: Scene) -> Self {
+        Self { agent, scene, road: Road::Alone, _daemon: None }
+    }
+
     pub(crate) fn run(&self, arguments: &[&str]) -> Output {
         match self.road {
             Road::Alone => self.scene.agentctl(arguments),
@@ -78,8 +83,8 @@ impl Stage {
 
     /// The command that launches a session that is held. `own` is for the agent's program.
     fn launching<'a>(&self, prompt: &'a str, more: &[&'a str], own: &'a [String]) -> Vec<&'a str> {
-        let mut arguments = vec!["launch", self.agent.name, "-p", prompt, "--hold", "--json"];
-        arguments.extend(self.agent.model.into_iter().flat_map(|model| ["--model", model]));
+        let mut arguments = vec!["launch", self.scene.adapter, "-p", prompt, "--hold", "--json"];
+        arguments.extend(self.scene.model_name.into_iter().flat_map(|model| ["--model", model]));
         arguments.extend(more);
         arguments.extend(own.iter().map(String::as_str));
         arguments

@@ -1,7 +1,7 @@
 //! Which agents are known and what can be done with each, as data.
 
-use agentctl_adapters::Card;
 use agentctl_adapters::agents::acp::AcpAgent;
+use agentctl_adapters::{Adapter, Card};
 use agentctl_model::{Capability, Way};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -33,8 +33,7 @@ pub struct AdapterEntry {
 /// Returns all adapters: those of the registry, and the agents that can be started over ACP. The settings decide which of
 /// them are enabled.
 pub fn known_agents(acp: &[AcpAgent], enabled: impl Fn(&str) -> bool) -> Vec<AdapterEntry> {
-    let cards: Vec<&'static Card> =
-        agentctl_adapters::registry().into_iter().map(|adapter| adapter.card()).collect();
+    let cards: Vec<&'static Card> = agentctl_adapters::registry().into_iter().map(Adapter::card).collect();
     let native = cards.iter().map(|card| AdapterEntry {
         name: card.name.to_owned(),
         title: card.title.to_owned(),

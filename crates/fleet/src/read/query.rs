@@ -48,6 +48,7 @@ impl Wanted {
 
 /// A query to the whole fleet.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub struct Query {
     pub wanted: Wanted,
     /// Report token totals even where that costs a read of the whole transcript.

@@ -34,7 +34,7 @@ struct Known {
     answers_as: &'static str,
     agent: Agent,
     /// Versions with which it was seen to work.
-    known_good: &'static str,
+    versions: &'static str,
 }
 
 /// Programs that run another one, which is then named by a later word.
@@ -49,7 +49,7 @@ static KNOWN: &[Known] = &[
         native: "claude-code",
         answers_as: "@agentclientprotocol/claude-agent-acp",
         agent: CLAUDE_AGENT_ACP,
-        known_good: "0.99.0",
+        versions: "0.99.0",
     },
     Known {
         name: "acp:codex-acp",
@@ -59,7 +59,7 @@ static KNOWN: &[Known] = &[
         native: "codex",
         answers_as: "@agentclientprotocol/codex-acp",
         agent: CODEX_ACP,
-        known_good: "2.6.0",
+        versions: "2.6.0",
     },
     Known {
         name: "acp:copilot",
@@ -69,7 +69,7 @@ static KNOWN: &[Known] = &[
         native: "copilot",
         answers_as: "Copilot",
         agent: COPILOT,
-        known_good: "1.0.102",
+        versions: "1.0.102",
     },
     Known {
         name: "acp:gemini",
@@ -79,7 +79,7 @@ static KNOWN: &[Known] = &[
         native: "gemini",
         answers_as: "gemini-cli",
         agent: GEMINI,
-        known_good: "0.61.0",
+        versions: "0.61.0",
     },
     Known {
         name: "acp:kimi",
@@ -89,7 +89,7 @@ static KNOWN: &[Known] = &[
         native: "kimi",
         answers_as: "Kimi Code CLI",
         agent: KIMI,
-        known_good: "2.1.0",
+        versions: "2.1.0",
     },
     Known {
         name: "acp:opencode",
@@ -99,7 +99,7 @@ static KNOWN: &[Known] = &[
         native: "opencode",
         answers_as: "OpenCode",
         agent: OPENCODE,
-        known_good: "1.18.33",
+        versions: "1.18.33",
     },
     Known {
         name: "acp:qwen",
@@ -109,7 +109,7 @@ static KNOWN: &[Known] = &[
         native: "qwen",
         answers_as: "qwen-code",
         agent: QWEN,
-        known_good: "0.24.4",
+        versions: "0.24.4",
     },
 ];
 
@@ -144,8 +144,23 @@ impl AcpAgent {
             native: Some(known.native),
             opening_timeout: OPENING_TIMEOUT,
             is_configured: false,
-            known_good: known.known_good,
+            known_good: known.versions,
             agent: known.agent,
+        }
+    }
+
+    /// An agent of which nothing is known.
+    fn unknown() -> Self {
+        Self {
+            name: String::new(),
+            title: String::new(),
+            command: Vec::new(),
+            env: BTreeMap::new(),
+            native: None,
+            opening_timeout: OPENING_TIMEOUT,
+            is_configured: true,
+            known_good: "",
+            agent: UNKNOWN,
         }
     }
 
@@ -153,22 +168,9 @@ impl AcpAgent {
     /// command that starts a known one means it too.
     pub fn configured(name: &str, command: Vec<String>, env: BTreeMap<String, String>) -> Self {
         let known = by_name(name).or_else(|| by_command(&command));
-        let mut agent = match known {
-            Some(known) => Self { title: format!("{} ({name})", known.title), ..Self::built_in(known) },
-            None => Self {
-                name: String::new(),
-                title: format!("{name} over ACP"),
-                command: Vec::new(),
-                env: BTreeMap::new(),
-                native: None,
-                opening_timeout: OPENING_TIMEOUT,
-                is_configured: true,
-                known_good: "",
-                agent: UNKNOWN,
-            },
-        };
-        if by_name(name).is_some() {
-            agent.title = known.map_or(agent.title, |known| known.title.to_owned());
+        let mut agent = known.map_or_else(Self::unknown, Self::built_in);
+        if by_name(name).is_none() {
+            agent.title = format!("{name} over ACP");
         }
         agent.env.extend(env);
         Self { name: format!("{PREFIX}{name}"), command, is_configured: true, ..agent }
@@ -239,7 +241,10 @@ fn by_command(command: &[String]) -> Option<&'static Known> {
     };
     let starter = command.first().map(|word| base(word)).filter(|word| STARTERS.contains(&word.as_str()));
     let mut words = command.iter().skip(usize::from(starter.is_some()));
-    let word = words.find(|word| !word.starts_with('-') && !(starter.is_some() && word.contains('=')))?;
+    let word = words.find(|word| {
+        let is_variable = starter.is_some() && word.contains('=');
+        !word.starts_with('-') && !is_variable
+    })?;
     let word = base(word);
     KNOWN.iter().find(|known| known.command.first() == Some(&word.as_str()))
 }

@@ -103,15 +103,15 @@ impl Inquiry {
         self.greeting = Some(greeting);
         match (self.wants_sessions, can_list) {
             (false, _) => Progress::Done,
-            (true, true) => self.ask(json!({})),
+            (true, true) => self.ask(&json!({})),
             (true, false) => Progress::Failed("the agent does not offer `session/list`".to_owned()),
         }
     }
 
-    fn ask(&mut self, params: Value) -> Progress {
+    fn ask(&mut self, params: &Value) -> Progress {
         self.last_id += 1;
         self.pages += 1;
-        Progress::More(wire::request(self.last_id, "session/list", &params))
+        Progress::More(wire::request(self.last_id, "session/list", params))
     }
 
     fn listed(&mut self, listed: Listed) -> Progress {
@@ -138,7 +138,7 @@ impl Inquiry {
                 self.inventory.warnings.push("the agent lists more sessions than are read".to_owned());
                 Progress::Done
             }
-            Some(cursor) if cursor.len() < 4096 => self.ask(json!({"cursor": cursor})),
+            Some(cursor) if cursor.len() < 4096 => self.ask(&json!({"cursor": cursor})),
             _ => Progress::Done,
         }
     }

@@ -8,7 +8,7 @@ use jiff::SignedDuration;
 
 use super::{Runner, Running};
 use crate::act::launch::{glance, look};
-use crate::hold::Report;
+use crate::hold::{Holder, Report};
 use crate::keep::launches::Record;
 
 /// How long the records of an agent may take to show a session whose first turn is over by the agent's word. After that
@@ -33,7 +33,7 @@ impl Runner<'_> {
     /// Gives an agent up that speaks no ACP, or stopped speaking it before there was a session.
     pub(super) fn check_opening(&self, running: &Running) -> Result<(), Error> {
         let is_late = running.opening.is_some_and(|deadline| Instant::now() >= deadline);
-        let Some(report) = running.holder.as_ref().map(|holder| holder.report()).filter(|_| is_late) else {
+        let Some(report) = running.holder.as_ref().map(Holder::report).filter(|_| is_late) else {
             return Ok(());
         };
         if report.state.session.is_some() {
@@ -58,9 +58,7 @@ impl Runner<'_> {
     /// agent's word.
     pub(super) fn turn_seen(&mut self, running: &mut Running) -> Result<Option<Surveyed>, Error> {
         let order = &self.record.order;
-        let Some(report) =
-            running.holder.as_ref().map(|holder| holder.report()).filter(|_| order.via.is_some())
-        else {
+        let Some(report) = running.holder.as_ref().map(Holder::report).filter(|_| order.via.is_some()) else {
             let session = glance(self.fleet, &self.record);
             return Ok(session.filter(|session| running.shows_turn(order, session)));
         };

@@ -19,6 +19,12 @@ pub struct Ledger {
     by_session: HashMap<(String, String, String), Vec<usize>>,
 }
 
+/// The launches of a session that a runner holds now.
+pub(crate) struct HeldLaunches<'l> {
+    pub(crate) first: &'l (LaunchFolder, Record),
+    pub(crate) newest: &'l (LaunchFolder, Record),
+}
+
 impl Ledger {
     /// Reads all records; a missing directory means that there are none. A record that cannot be read makes no session
     /// and hides none.
@@ -76,16 +82,12 @@ impl Ledger {
     }
 
     /// Returns the first launch of a session and the newest, if a runner holds it now and its first turn was seen.
-    pub(crate) fn held_launches(
-        &self,
-        adapter: &str,
-        root: &str,
-        id: &str,
-    ) -> Option<(&(LaunchFolder, Record), &(LaunchFolder, Record))> {
+    pub(crate) fn held_launches(&self, adapter: &str, root: &str, id: &str) -> Option<HeldLaunches<'_>> {
         let indices = self.by_session.get(&(adapter.to_owned(), root.to_owned(), id.to_owned()))?;
         let (first, newest) = (&self.entries[*indices.first()?], &self.entries[*indices.last()?]);
         let (folder, record) = newest;
-        (record.order.hold && record.settled && folder.is_served()).then_some((first, newest))
+        let is_held = record.order.hold && record.settled && folder.is_served();
+        is_held.then_some(HeldLaunches { first, newest })
     }
 
     /// Returns the processes that were started for an adapter whose agent only these records know.

@@ -42,10 +42,8 @@ pub(super) fn ask_holders(sources: &[Source], joined: &mut [Joined], as_of: Time
 
 /// Adds what the launch records know of a session that only ACP knows. It exists while it is held.
 fn add_launched(claim: &mut Claim, adapter: &str, root: &str, ledger: &Ledger) -> bool {
-    let Some(((first_folder, first), (folder, newest))) = ledger.held_launches(adapter, root, &claim.id)
-    else {
-        return false;
-    };
+    let Some(launches) = ledger.held_launches(adapter, root, &claim.id) else { return false };
+    let ((first_folder, first), (folder, newest)) = (launches.first, launches.newest);
     let cwd = newest.made.as_ref().map_or(&newest.order.cwd, |made| &made.path);
     // The first words of a session that began elsewhere are not known.
     let is_whole = first.order.is_new();
@@ -98,7 +96,7 @@ fn ask(claim: &mut Claim, folder: &LaunchFolder, as_of: Timestamp, is_only_acp: 
 
 /// Adds what the agent says of itself and of the session.
 pub(super) fn tell(facts: &mut Facts, about: &About) {
-    facts.name = about.title.clone();
+    facts.name.clone_from(&about.title);
     facts.model = about.model.clone().or_else(|| facts.model.take());
     facts.cost = about.cost;
     let mut acp = Map::new();

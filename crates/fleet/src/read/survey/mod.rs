@@ -96,7 +96,7 @@ impl Fleet {
         if !ledger.is_empty() {
             survey.sessions.iter_mut().for_each(|surveyed| add_launch(surveyed, &ledger, query));
         }
-        survey.sessions.retain(|surveyed| self.is_of_adapters(surveyed, query));
+        survey.sessions.retain(|surveyed| is_of_adapters(surveyed, query));
         survey.sessions.iter_mut().for_each(inventory::add_offered);
         if !self.prices.is_empty() {
             survey.sessions.iter_mut().for_each(|surveyed| prices::fill(&mut surveyed.session, &self.prices));
@@ -228,16 +228,6 @@ impl Fleet {
         self.acp_agent(name).and_then(|agent| agent.native)
     }
 
-    /// Whether a list that names its adapters wants this session. Whoever asks for an id means that session, however it
-    /// was started.
-    fn is_of_adapters(&self, surveyed: &Surveyed, query: &Query) -> bool {
-        if query.adapters.is_empty() || matches!(query.wanted, Wanted::Ids(_)) {
-            return true;
-        }
-        let via = surveyed.session.meta.get("via").and_then(|via| via.as_str());
-        query.adapters.iter().any(|name| *name == surveyed.key.adapter || Some(name.as_str()) == via)
-    }
-
     fn join_all(
         &self,
         sources: &[Source],
@@ -282,6 +272,16 @@ fn add_launch(surveyed: &mut Surveyed, ledger: &Ledger, query: &Query) {
             surveyed.session.meta.insert("via".to_owned(), via.into());
         }
     }
+}
+
+/// Whether a list that names its adapters wants this session. Whoever asks for an id means that session, however it
+/// was started.
+fn is_of_adapters(surveyed: &Surveyed, query: &Query) -> bool {
+    if query.adapters.is_empty() || matches!(query.wanted, Wanted::Ids(_)) {
+        return true;
+    }
+    let via = surveyed.session.meta.get("via").and_then(|via| via.as_str());
+    query.adapters.iter().any(|name| *name == surveyed.key.adapter || Some(name.as_str()) == via)
 }
 
 /// The ids to read again, by the index of their source.
