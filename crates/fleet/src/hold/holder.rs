@@ -26,7 +26,7 @@ pub(super) const CHUNK: usize = 64 << 10;
 pub(super) const MOST_INPUTS: usize = 64;
 
 /// An agent that leaves more than this unread is no longer spoken with.
-const LARGEST_BACKLOG: usize = if cfg!(test) { 1 << 20 } else { 256 << 20 };
+const LARGEST_BACKLOG: usize = if cfg!(test) { 256 << 10 } else { 256 << 20 };
 
 /// How long an interrupted turn may take to end before the line is closed all the same.
 const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(3);
