@@ -46,6 +46,27 @@ fn scene() -> Option<Scene> {
     Some(scene)
 }
 
+/// The tmux servers whose socket is this one or lies below: it stands in their arguments. They carry no mark of their home.
+fn tmux_servers(socket: &Path) -> Vec<PathBuf> {
+    let has = |place: &PathBuf| {
+        let line = fs::read(place.join("cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line).into_owned();
+        let mut words = line.split('\0');
+        words.next().is_some_and(|program| program.ends_with("tmux"))
+            && words.any(|word| Path::new(word).starts_with(socket))
+    };
+    folders(Path::new("/proc")).into_iter().filter(has).collect()
+}
+
+/// Checks that neither a process nor a record nor a screen is left of any launch.
+fn assert_nothing_left(scene: &Scene) {
+    scene.assert_nothing_left();
+    until_seen(TIMEOUT, "the end of tmux", || match tmux_servers(&scene.home.agentctl_home()) {
+        left if left.is_empty() => Ok(()),
+        left => Err(format!("{left:?}")),
+    });
+}
+
 /// What every test of a screen needs: the session as it was launched, and the socket of its tmux.
 struct OnScreen {
     id: String,
@@ -66,14 +87,9 @@ impl OnScreen {
         Self { id, socket }
     }
 
-    /// The tmux servers of this launch: those that have its socket in their arguments.
+    /// The tmux servers of this launch.
     fn servers(&self) -> Vec<PathBuf> {
-        let socket = self.socket.to_str().unwrap();
-        let has = |place: &PathBuf| {
-            let line = fs::read(place.join("cmdline")).unwrap_or_default();
-            String::from_utf8_lossy(&line).split('\0').any(|word| word == socket)
-        };
-        folders(Path::new("/proc")).into_iter().filter(has).collect()
+        tmux_servers(&self.socket)
     }
 
     fn attach(&self, scene: &Scene) -> Pty {
@@ -238,7 +254,7 @@ fn a_question_before_the_first_turn_is_told() {
     let failed = scene.agentctl(&["launch", "claude-code", "-p", "hello", "--terminal", "--timeout", "30s"]);
     assert_eq!((failed.code, failed.stdout.as_str()), (Some(1), ""), "{failed:#?}");
     assert!(failed.stderr.contains("its screen shows:") && failed.stderr.contains("trust"), "{failed:#?}");
-    scene.assert_nothing_left();
+    assert_nothing_left(&scene);
 }
 
 /// An agent that ends before its turn leaves neither a screen nor a record.
@@ -249,7 +265,7 @@ fn an_agent_that_ends_at_once_leaves_nothing() {
     let failed = scene.agentctl(&["launch", "claude-code", "-p", "hello", "--terminal"]);
     assert_eq!((failed.code, failed.stdout.as_str()), (Some(1), ""), "{failed:#?}");
     assert!(failed.stderr.contains("`claude` ended"), "{failed:#?}");
-    scene.assert_nothing_left();
+    assert_nothing_left(&scene);
 }
 
 #[test]

@@ -4,6 +4,7 @@ use agentctl_testkit::{Background, until_seen};
 use serde_json::{Value, json};
 
 use crate::claude::CLAUDE_CODE;
+use crate::manner::question_of;
 use crate::road::{Client, Road};
 use crate::steer::ENDLESS;
 use crate::{PATIENCE, Stage};
@@ -85,13 +86,12 @@ fn claude_code_is_held_through_http() {
     assert_eq!(idle["lastMessage"], "two", "{idle:#}");
     assert!(scene.cwd.join("allowed").exists() && !scene.cwd.join("denied").exists());
 
-    let question = r#"{"questions": [ {"question": "Which colour?", "header": "Colour", "multiSelect": false,
-        "options": [ {"label": "Red", "description": "r"}, {"label": "Blue", "description": "b"} ] } ] }"#;
-    let message = json!({"message": format!("[[tool:AskUserQuestion|{question}]] [[text:three]]")});
+    let message = json!({"message": format!("{} [[text:three]]", question_of("AskUserQuestion"))});
     api.done(&format!("{session}/send"), &message);
     api.becomes(&session, "the question", |seen| seen["pending"][0]["kind"] == "question");
-    api.done(&answer, &json!({"text": "Blue"}));
+    api.done(&answer, &json!({"text": "rather green"}));
     api.becomes(&session, "the end of the turn", |seen| seen["lastMessage"] == "three");
+    scene.model.wait_request("the answer", |seen| seen.body.to_string().contains("rather green"));
 
     api.done(&format!("{session}/send"), &json!({"message": "[[hang:stream]] in a stream"}));
     scene.model.wait_turn("[[hang:stream]] in a stream", 0);
