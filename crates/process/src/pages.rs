@@ -56,7 +56,8 @@ fn are_small() -> bool {
     false
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests {
     use agentctl_model::Environ;
 

@@ -23,7 +23,6 @@ use crate::surroundings::Surroundings;
     agentctl resume 5f0c --fork 'Try it another way'\n\n\
     A session that is live in another process is refused: `agentctl send` speaks to\n\
     it where the agent offers a way in.")]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct Args {
     #[command(flatten)]
     target: Target,

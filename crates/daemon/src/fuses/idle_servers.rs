@@ -23,7 +23,9 @@ impl IdleServers {
         let now = clock::now();
         let due = match shared.stopper.end_unattended(now) {
             Ok((done, due)) => {
-                done.iter().for_each(|words| shared.log.say(words));
+                for words in &done {
+                    shared.log.say(words);
+                }
                 due
             }
             Err(error) => {

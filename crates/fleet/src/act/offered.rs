@@ -1,6 +1,7 @@
 //! Distinguishes a refusal of something that an agent never offers from a refusal of something that it offers at
 //! other times.
 
+use agentctl_adapters::Card;
 use agentctl_model::{Capability, Error, ErrorKind};
 
 /// Returns the same error, but a refusal where this is never offered becomes `Unsupported`.
@@ -16,7 +17,7 @@ pub(crate) fn unless_offered(error: Error, offered: &[Capability], wanted: Capab
 /// Returns what an agent offers for a session that does not exist yet.
 pub(crate) fn capabilities_of(adapter: &str) -> Vec<Capability> {
     let mut cards = agentctl_adapters::registry().into_iter().map(agentctl_adapters::Adapter::card);
-    cards.find(|card| card.name == adapter).map(|card| card.capabilities_of_sessions()).unwrap_or_default()
+    cards.find(|card| card.name == adapter).map(Card::capabilities_of_sessions).unwrap_or_default()
 }
 
 #[cfg(test)]

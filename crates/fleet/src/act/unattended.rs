@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn only_a_session_that_rests_runs_out_of_time() {
         let at = |seconds| Timestamp::from_second(seconds).unwrap();
-        let limits = Limits { turn: None, idle: Some(Duration::from_secs(60)) };
+        let limits = Limits { turn: None, idle: Some(Duration::from_mins(1)) };
         let ends = |status, pending, since, updated_at, limits| {
             let mut one = surveyed(session("s", status, None));
             (one.session.pending, one.session.since, one.session.updated_at) = (pending, since, updated_at);

@@ -195,6 +195,12 @@ impl Holder {
         self.published.report()
     }
 
+    /// Whether the agent has said that a turn began, or even that one ended.
+    pub(crate) fn has_heard_turn(&self) -> bool {
+        let report = self.published.report();
+        report.state.turn_open || report.state.last_end.is_some() || !report.state.pending.is_empty()
+    }
+
     /// Whether the idle time is up and the runner must end the process.
     pub(crate) fn is_over(&self) -> bool {
         self.published.is_over.load(Ordering::Acquire)

@@ -14,6 +14,9 @@ use super::super::events::LONGEST;
 use super::super::stand_in::MARK;
 use super::scripted::{ASK, PROJECT, SOCKET};
 
+/// The prompt of every launch; the fake model of the real agent replies at once.
+pub(super) const FIRST_WORDS: &str = "[[text:first]] begin";
+
 pub(super) enum Agent {
     Scripted(Scripted),
     ClaudeCode(Real),
@@ -62,10 +65,6 @@ impl Agent {
             Self::Scripted(_) => "a stand-in",
             Self::ClaudeCode(_) => "Claude Code",
         }
-    }
-
-    pub(super) fn first_words(&self) -> &'static str {
-        "[[text:first]] begin"
     }
 
     pub(super) fn asking_words(&self) -> &'static str {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
-use self::agents::Agent;
+use self::agents::{Agent, FIRST_WORDS};
 pub(crate) use self::scripted::play;
 use super::events::{Daemon, LONGEST, Spread, Stream, memory_mb};
 use super::launch::clock;
@@ -98,15 +98,13 @@ fn measure(options: &Options, mut agent: Agent) -> anyhow::Result<Measured> {
     for round in 0..options.rounds {
         let with_daemon = round % 2 == 1;
         let (listed, told) = scene.request(&mut agent, &id, &stream, with_daemon)?;
-        if with_daemon {
-            by_daemon.push(listed)
-        } else {
-            alone.push(listed)
-        }
+        let lists = if with_daemon { &mut by_daemon } else { &mut alone };
+        lists.push(listed);
         events.push(told);
     }
-    drop(daemon);
+    // The daemon runs the same program, so that what all its processes share counts as shared.
     let cost = Cost::of(agent.runner()?)?;
+    drop(daemon);
     scene.stop(&mut agent, &id)?;
     Ok(Measured {
         agent: agent.name(),
@@ -149,7 +147,7 @@ impl Scene<'_> {
 
     /// From the agent's turn to the return of the command.
     fn launch(&self, agent: &mut Agent) -> anyhow::Result<(String, Duration)> {
-        let launch = ["launch", "claude-code", "-p", agent.first_words(), "--hold", "--force", "--json"];
+        let launch = ["launch", "claude-code", "-p", FIRST_WORDS, "--hold", "--force", "--json"];
         let launched = self.json(agent, &launch, false)?;
         let returned = clock();
         let id = launched["id"].as_str().context("no id")?.to_owned();

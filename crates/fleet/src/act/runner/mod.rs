@@ -49,7 +49,10 @@ const PAUSE_FACTOR: u32 = 2;
 const MAY_TRY_AGAIN: Duration = Duration::from_secs(30);
 
 /// How often the holder of a starting session is asked what it has heard.
-const HOLDER_CHECK_INTERVAL: Duration = Duration::from_millis(50);
+const HOLDER_CHECK_INTERVAL: Duration = Duration::from_millis(10);
+
+/// How often a session whose turn its holder has not heard of is looked up all the same: the records may know of it.
+const UNHEARD_SURVEY_INTERVAL: Duration = Duration::from_millis(500);
 
 /// How often a runner that waits for its moment looks whether the launch was cancelled.
 const MOMENT_CHECK_INTERVAL: Duration = Duration::from_millis(200);
@@ -243,6 +246,7 @@ impl<'a> Runner<'a> {
     /// Waits for the id, and then until a survey shows the turn. The agent may exit before or after either.
     fn await_turn(&mut self, running: &mut Running, plan: &SpawnPlan) -> Result<(), Error> {
         let mut cut_short: Option<Instant> = None;
+        let mut surveyed: Option<Instant> = None;
         let mut rest = Duration::ZERO;
         loop {
             let ended = running.wait(rest).map_err(|error| failed("wait for the agent", &error))?;
@@ -267,6 +271,15 @@ impl<'a> Runner<'a> {
                 return Err(self.with_screen(error));
             }
             self.check_opening(running)?;
+            // Before the turn is heard of, a survey would only take processor time from the agent, and delay the one that
+            // shows it.
+            if running.holder.as_ref().is_some_and(|holder| !holder.has_heard_turn())
+                && surveyed.is_some_and(|at| began.duration_since(at) < UNHEARD_SURVEY_INTERVAL)
+            {
+                rest = PAUSE;
+                continue;
+            }
+            surveyed = Some(began);
             let session = self.turn_seen(running)?;
             rest = (began.elapsed() * PAUSE_FACTOR).max(PAUSE);
             let Some(session) = session else { continue };
