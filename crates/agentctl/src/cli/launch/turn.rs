@@ -61,11 +61,12 @@ pub(crate) fn tell(
     if !as_json {
         next_steps(&now.session, out)?;
     }
-    // A held session is still there when its turn has failed.
-    if let Some(outcome) = now.session.outcome.filter(|_| ended == Exit::Failed) {
-        complain(now, outcome, "has ended", fleet, out);
-    }
-    Ok(ended)
+    // A held session is still there when its turn has failed, and its records may say so a moment after it was idle.
+    let is_over = matches!(now.session.status, Status::Idle | Status::Stopped);
+    let outcome = now.session.outcome.filter(|outcome| is_over && *outcome != Outcome::Completed);
+    let Some(outcome) = outcome else { return Ok(ended) };
+    complain(now, outcome, "has ended", fleet, out);
+    Ok(ended.or_worse(Exit::Failed))
 }
 
 /// Where a session on its own screen lives.
