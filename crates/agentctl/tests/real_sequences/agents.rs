@@ -23,6 +23,8 @@ pub(crate) struct Agent {
     pub(crate) denial_ends: bool,
     /// It offers to allow a command for the session.
     pub(crate) has_always: bool,
+    /// How many sequences a short run plays: fewer where a start takes long.
+    pub(crate) few: u64,
 }
 
 const PLAIN: Agent = Agent {
@@ -34,6 +36,7 @@ const PLAIN: Agent = Agent {
     queues: false,
     denial_ends: false,
     has_always: false,
+    few: 1,
 };
 
 pub(crate) const CLAUDE: Agent = Agent {
@@ -41,6 +44,7 @@ pub(crate) const CLAUDE: Agent = Agent {
     settle: |home, url| Claude::settle(home, url).map(drop),
     queues: true,
     has_always: true,
+    few: 2,
     ..PLAIN
 };
 
@@ -62,6 +66,7 @@ pub(crate) const CODEX: Agent = Agent {
     is_served: true,
     queues: true,
     has_always: true,
+    few: 2,
     ..PLAIN
 };
 
@@ -79,7 +84,7 @@ pub(crate) const OPENCODE: Agent = Agent {
 };
 
 pub(crate) const PI: Agent =
-    Agent { adapter: "pi", settle: settle_pi, model_name: Some(pi::MODEL), queues: true, ..PLAIN };
+    Agent { adapter: "pi", settle: settle_pi, model_name: Some(pi::MODEL), queues: true, few: 2, ..PLAIN };
 
 pub(crate) const GEMINI: Agent = Agent {
     adapter: "gemini",
@@ -97,6 +102,7 @@ pub(crate) const KIMI: Agent = Agent {
     adapter: "kimi",
     settle: |home, url| NodeAgent::kimi(home, url).map(drop),
     has_always: true,
+    few: 2,
     ..PLAIN
 };
 

@@ -35,21 +35,18 @@ use world::World;
 /// Sequences that share one home; later ones then have a longer conversation behind them.
 const PER_HOME: usize = 15;
 
-/// In a short run.
-const FEW: usize = 2;
-
 fn variable(name: &str) -> Option<u64> {
     let value = std::env::var(name).ok()?;
     Some(value.parse().unwrap_or_else(|error| panic!("{name}={value}: {error}")))
 }
 
-/// The seeds of this run.
-fn seeds() -> Vec<u64> {
+/// The seeds of this run, of which a short one has so many.
+fn seeds(few: u64) -> Vec<u64> {
     if let Ok(seeds) = std::env::var("AGENTCTL_SEQUENCE_SEED") {
         return seeds.split(',').map(|seed| seed.parse().expect("a seed")).collect();
     }
     let is_long = std::env::var_os("AGENTCTL_LONG").is_some();
-    let count = variable("AGENTCTL_SEQUENCES").unwrap_or(if is_long { 500 } else { FEW as u64 });
+    let count = variable("AGENTCTL_SEQUENCES").unwrap_or(if is_long { 500 } else { few });
     let base = if is_long { u64::from_str_radix(&new_uuid()[..8], 16).unwrap() } else { 0 };
     let mut dice = Dice::of(base);
     (0..count).map(|_| dice.roll() >> 16).collect()
@@ -57,7 +54,7 @@ fn seeds() -> Vec<u64> {
 
 /// Plays all sequences. One that fails is told with its seed, and the next one begins in a new home.
 fn plays(agent: Agent) {
-    let seeds = seeds();
+    let seeds = seeds(agent.few);
     let (mut world, mut failed): (Option<World>, Vec<u64>) = (None, Vec::new());
     for (count, seed) in seeds.iter().enumerate() {
         if count % PER_HOME == 0 {
