@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use agentctl_adapters::agents::acp::{self, AcpAgent, OPENING_TIMEOUT};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use super::Setting;
 use super::adapters::{AdapterName, Timeout};
@@ -38,9 +39,17 @@ impl AcpSettings {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct AcpForm {
-    command: Option<Vec<String>>,
+    command: Option<Command>,
     env: BTreeMap<String, String>,
     timeout: Option<Timeout>,
+}
+
+/// What the file says of the command. A section with a wrong one is left out as a whole, so this is read in any form.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Command {
+    Words(Vec<String>),
+    Other(IgnoredAny),
 }
 
 impl AcpForm {
@@ -51,8 +60,12 @@ impl AcpForm {
             }
             command
         };
+        let words = self.command.map(|command| match command {
+            Command::Words(words) => words,
+            Command::Other(_) => Vec::new(),
+        });
         AcpSettings {
-            command: Setting::layered(Vec::new(), self.command.map(expanded)),
+            command: Setting::layered(Vec::new(), words.map(expanded)),
             env: self.env,
             timeout: Setting::layered(OPENING_TIMEOUT, self.timeout.map(|timeout| timeout.0)),
         }
@@ -68,20 +81,22 @@ pub(super) fn mistake(
         |name: &str| acp::built_in_names().any(|(known, _)| known.strip_prefix(acp::PREFIX) == Some(name));
     for (AcpName(name), form) in agents {
         let example = "such as [\"goose\", \"acp\"]";
-        match &form.command {
-            None if !is_known(name) => {
-                let words =
-                    format!("acp.{name}: `command` is missing: the program and its arguments, {example}");
-                return Some((format!("acp.{name}"), words));
+        let wrong = match &form.command {
+            None if is_known(name) => None,
+            None => Some(format!("`command` is missing: the program and its arguments, {example}")),
+            Some(Command::Other(_)) => {
+                Some(format!("the command is no list of words, expected one {example}"))
             }
-            Some(command) if command.first().is_none_or(String::is_empty) => {
-                let words = format!("acp.{name}: the command names no program, expected a list {example}");
-                return Some((format!("acp.{name}.command"), words));
+            Some(Command::Words(words)) if words.first().is_none_or(String::is_empty) => {
+                Some(format!("the command names no program, expected a list {example}"))
             }
-            Some(command) if command.iter().any(|word| word.contains('\0')) => {
-                return Some((format!("acp.{name}.command"), format!("acp.{name}: the command has a NUL")));
+            Some(Command::Words(words)) if words.iter().any(|word| word.contains('\0')) => {
+                Some("the command has a NUL".to_owned())
             }
-            _ => {}
+            Some(Command::Words(_)) => None,
+        };
+        if let Some(words) = wrong {
+            return Some((format!("acp.{name}"), format!("acp.{name}: {words}")));
         }
         let is_odd = |(key, value): &(&String, &String)| {
             key.is_empty() || key.contains(['=', '\0']) || value.contains('\0')
