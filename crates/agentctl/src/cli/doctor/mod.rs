@@ -19,6 +19,7 @@ use crate::surroundings::Surroundings;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Exits with 1 when something is broken: a source that cannot be heard completely,\n\
     a config file with a mistake, or a daemon that does not answer.")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct Args {
     /// End what outlived its session; asks first
     #[arg(long)]
