@@ -31,6 +31,7 @@ mod runner;
 mod schema;
 mod screen;
 mod send;
+mod serve_stdio;
 mod status;
 mod stop;
 mod target;
@@ -143,6 +144,8 @@ enum Command {
     Runner(runner::Args),
     #[command(name = agentctl_fleet::act::runner::terminal::SCREEN, hide = true)]
     Screen(screen::Args),
+    #[command(name = "__serve-stdio", hide = true)]
+    ServeStdio(serve_stdio::Args),
 }
 
 impl Command {
@@ -155,7 +158,8 @@ impl Command {
             | Self::Completions(_)
             | Self::Man(_)
             | Self::Runner(_)
-            | Self::Screen(_) => false,
+            | Self::Screen(_)
+            | Self::ServeStdio(_) => false,
             _ => true,
         }
     }
@@ -240,6 +244,9 @@ pub(crate) fn run(cli: Cli, surroundings: Surroundings, out: &mut Output) -> Res
         warn_of_mistakes(&surroundings, out);
         return daemon::run(args, surroundings, out);
     }
+    if let Some(Command::ServeStdio(_)) = &cli.command {
+        return serve_stdio::run(surroundings);
+    }
     let surroundings = &surroundings;
     if cli.command.as_ref().is_none_or(Command::follows_settings) {
         warn_of_mistakes(surroundings, out);
@@ -271,7 +278,7 @@ pub(crate) fn run(cli: Cli, surroundings: Surroundings, out: &mut Output) -> Res
         Some(Command::Adapters(args)) => adapters::run(&args, surroundings, out),
         Some(Command::Doctor(args)) => doctor::run(&args, surroundings, out),
         Some(Command::Config(args)) => config::run(&args, surroundings, out),
-        Some(Command::Daemon(_)) => unreachable!("handled above"),
+        Some(Command::Daemon(_) | Command::ServeStdio(_)) => unreachable!("handled above"),
         Some(Command::Events(args)) => events::run(&args, surroundings, out),
         Some(Command::Fuse(args)) => fuse::run(&args, surroundings, out),
         Some(Command::Fuses(args)) => fuses::run(&args, surroundings, out),
