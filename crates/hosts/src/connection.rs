@@ -155,7 +155,11 @@ fn unanswered(error: &io::Error, timeout: Duration) -> RoadFailure {
         }
         _ => format!("its answer cannot be read: {error}"),
     };
-    RoadFailure::new(Step::Answer, words)
+    let hint = match error.kind() {
+        io::ErrorKind::TimedOut => "raise `timeout` of this host if it is only slow",
+        _ => "`agentctl doctor` on that machine says more",
+    };
+    RoadFailure::new(Step::Answer, words).hint(hint)
 }
 
 /// Reads up to the greeting; `None` where the stream ends before it. The other side says nothing more until it is

@@ -21,7 +21,12 @@ mod tests {
     fn each_part_makes_another_instance() {
         let one = instance("boot", 1, 2, 3);
         assert_eq!((one.len(), &one), (32, &instance("boot", 1, 2, 3)));
-        for other in [instance("b", 1, 2, 3), instance("boot", 2, 2, 3), instance("boot", 1, 3, 3), instance("boot", 1, 2, 4)] {
+        for other in [
+            instance("b", 1, 2, 3),
+            instance("boot", 2, 2, 3),
+            instance("boot", 1, 3, 3),
+            instance("boot", 1, 2, 4),
+        ] {
             assert_ne!(one, other);
         }
     }

@@ -14,6 +14,7 @@ mod explain;
 mod fuse;
 mod fuses;
 mod group;
+mod hosts;
 mod inbox;
 mod interrupt;
 mod launch;
@@ -129,6 +130,7 @@ enum Command {
     Locks(locks::Args),
     Worktree(worktree::Args),
     Group(group::Args),
+    Hosts(hosts::Args),
     Adapters(adapters::Args),
     Doctor(doctor::Args),
     Prune(prune::Args),
@@ -274,6 +276,7 @@ pub(crate) fn run(cli: Cli, surroundings: Surroundings, out: &mut Output) -> Res
         Some(Command::Locks(args)) => locks::run(&args, surroundings, out),
         Some(Command::Worktree(args)) => worktree::run(&args, surroundings, out),
         Some(Command::Group(args)) => group::run(&args, surroundings, out),
+        Some(Command::Hosts(args)) => hosts::run(&args, surroundings, out),
         Some(Command::Prune(args)) => prune::run(&args, surroundings, out),
         Some(Command::Adapters(args)) => adapters::run(&args, surroundings, out),
         Some(Command::Doctor(args)) => doctor::run(&args, surroundings, out),

@@ -124,7 +124,7 @@ impl TryFrom<String> for AdapterName {
 /// A duration of at least one millisecond.
 #[derive(Debug, Deserialize)]
 #[serde(try_from = "String")]
-struct Timeout(Duration);
+pub(super) struct Timeout(pub(super) Duration);
 
 impl TryFrom<String> for Timeout {
     type Error = String;

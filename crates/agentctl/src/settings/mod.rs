@@ -1,6 +1,7 @@
 //! `config.toml`: its contents, and the origin of each effective value. Pure; `surroundings` reads the file.
 
 mod adapters;
+mod hosts;
 mod mistakes;
 mod notifications;
 mod prices;
@@ -13,11 +14,14 @@ use std::time::Duration;
 
 use agentctl_fleet::act::launch::Defaults;
 use agentctl_fleet::{Price, Prices};
+use agentctl_hosts::HostName;
+use agentctl_hosts::ssh::SshHost;
 use agentctl_model::Environ;
 use serde::Deserialize;
 
 pub(crate) use self::adapters::AdapterSettings;
 use self::adapters::{AdapterForm, AdapterName};
+use self::hosts::{HostForm, HostKey};
 pub(crate) use self::mistakes::{Invalidates, Mistake};
 use self::notifications::{Notify, NotifyForm, Webhook, WebhookForm};
 use self::prices::PriceForm;
@@ -78,6 +82,8 @@ pub(crate) struct Settings {
     /// The loopback address that every daemon of this folder serves beside its socket.
     pub(crate) http: Setting<Option<SocketAddr>>,
     adapters: BTreeMap<String, AdapterSettings>,
+    /// The machines that can be asked, by name.
+    pub(crate) hosts: BTreeMap<HostName, SshHost>,
     pub(crate) webhook: Webhook,
     pub(crate) notify: Notify,
     /// How long the record of an ended launch is kept.
@@ -159,6 +165,7 @@ struct FileForm {
     model: Option<String>,
     http: Option<Loopback>,
     adapters: BTreeMap<AdapterName, AdapterForm>,
+    hosts: BTreeMap<HostKey, HostForm>,
     webhook: WebhookForm,
     notify: NotifyForm,
     retention: RetentionForm,
@@ -174,6 +181,7 @@ impl FileForm {
             model: Setting::optional(self.model),
             http: Setting::optional(self.http.map(|http| http.0)),
             adapters: adapters.collect(),
+            hosts: self.hosts.into_iter().map(|(name, form)| (name.0, form.settle())).collect(),
             webhook: self.webhook.settle(environ),
             notify: self.notify.settle(),
             launches_kept: Setting::layered(RETENTION, self.retention.launches.map(|kept| kept.0)),

@@ -161,12 +161,16 @@ mod tests {
         }
         assert_eq!(host(None).remote_command(), "exec agentctl __serve-stdio");
         assert_eq!(host(Some("~/b/agentctl")).remote_command(), "exec ~/'b/agentctl' __serve-stdio");
-        assert_eq!(host(Some("/o/a'; rm -rf x")).remote_command(), r"exec '/o/a'\''; rm -rf x' __serve-stdio");
+        assert_eq!(
+            host(Some("/o/a'; rm -rf x")).remote_command(),
+            r"exec '/o/a'\''; rm -rf x' __serve-stdio"
+        );
     }
 
     #[test]
     fn a_connection_is_kept_only_where_its_socket_fits() {
-        let kept = |folder: &str| host(None).options(Some(Path::new(folder))).join(" ").contains("ControlPath");
+        let kept =
+            |folder: &str| host(None).options(Some(Path::new(folder))).join(" ").contains("ControlPath");
         assert!(kept("/home/dev/.agentctl/ssh"));
         assert!(!kept(&format!("/home/{}/ssh", "x".repeat(60))));
         assert!(!kept("/home/a b/ssh") && !kept("/home/%h/ssh"));

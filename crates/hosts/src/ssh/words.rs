@@ -27,7 +27,11 @@ const KNOWN: [(&str, Step, &str); 14] = [
         Step::Authenticate,
         "only keys are used here: load one with ssh-add, or set IdentityFile in ~/.ssh/config",
     ),
-    ("too many authentication failures", Step::Authenticate, "set IdentitiesOnly and IdentityFile for this host"),
+    (
+        "too many authentication failures",
+        Step::Authenticate,
+        "set IdentitiesOnly and IdentityFile for this host",
+    ),
     ("no matching", Step::Authenticate, "both sides share no algorithm; see ~/.ssh/config there and here"),
     ("bad configuration option", Step::Connect, "correct ~/.ssh/config"),
     ("bad owner or permissions", Step::Connect, "correct the permissions of ~/.ssh/config"),
@@ -100,8 +104,14 @@ mod tests {
         ] {
             assert_eq!(step(Some(255), said, false), (expected, true), "{said}");
         }
-        assert_eq!(step(Some(127), "bash: line 1: agentctl: command not found", false), (Step::Program, true));
-        assert_eq!(step(Some(2), "error: unrecognized subcommand '__serve-stdio'", false), (Step::Version, true));
+        assert_eq!(
+            step(Some(127), "bash: line 1: agentctl: command not found", false),
+            (Step::Program, true)
+        );
+        assert_eq!(
+            step(Some(2), "error: unrecognized subcommand '__serve-stdio'", false),
+            (Step::Version, true)
+        );
         assert_eq!(step(None, "", true), (Step::Connect, true));
         assert_eq!(step(Some(1), "error: HOME is not set", false), (Step::Program, true));
     }

@@ -1,5 +1,6 @@
 //! Surveys, which may be partial, and the only two ways to prove that a session has ended.
 
+pub mod host;
 pub(crate) mod twins;
 
 use std::collections::BTreeMap;

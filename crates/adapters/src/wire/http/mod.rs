@@ -38,7 +38,15 @@ pub struct Request<'a> {
 
 impl<'a> Request<'a> {
     pub fn get(host: &'a str, target: &'a str) -> Self {
-        Self { method: "GET", target, host, accept: "application/json", headers: &[], keeps: false, body: None }
+        Self {
+            method: "GET",
+            target,
+            host,
+            accept: "application/json",
+            headers: &[],
+            keeps: false,
+            body: None,
+        }
     }
 
     pub fn write_to(&self, stream: &mut impl Write) -> io::Result<()> {
