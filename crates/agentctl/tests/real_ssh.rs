@@ -137,6 +137,65 @@ fn a_machine_is_asked_over_ssh_and_leaves_nothing_behind() {
     assert!(person.contains("box") && person.contains("yes"), "{person}");
 }
 
+/// Two machines in one list: each session says where it is, and what is typed for it begins with that.
+#[test]
+fn the_sessions_of_two_machines_are_one_list() {
+    let Some(scene) = Scene::set() else { return };
+    scene.configure_program(&scene.far_program(), "30s");
+    let transcript = |home: &TestHome, id: &str, text: &str| {
+        let folder = home.path().join(".claude/projects/-w");
+        fs::create_dir_all(&folder).unwrap();
+        let line = serde_json::json!({
+            "type": "user", "uuid": "11111111-1111-4111-8111-111111111111", "parentUuid": null, "sessionId": id,
+            "timestamp": "2026-11-15T10:00:00.000Z", "cwd": "/w", "version": "2.0.0",
+            "message": {"role": "user", "content": text},
+        });
+        fs::write(folder.join(format!("{id}.jsonl")), format!("{line}\n")).unwrap();
+    };
+    let (near, far) = ("aaaaaaaa-0000-4000-8000-00000000000a", "bbbbbbbb-0000-4000-8000-00000000000b");
+    transcript(&scene.home, near, "here");
+    transcript(&scene.far, far, "there");
+    let list = |more: &[&str]| {
+        let arguments = [&["list", "--since", "all"][..], more].concat();
+        scene.home.agentctl(&arguments).ok()
+    };
+    let both = list(&["--host", "all", "--json"]).json();
+    let mut seen: Vec<(&str, &str)> = both["sessions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|session| (session["id"].as_str().unwrap(), session["host"].as_str().unwrap()))
+        .collect();
+    seen.sort_unstable();
+    let own_name = both["hosts"][0]["name"].as_str().unwrap();
+    assert_eq!(seen, [(near, own_name), (far, "box")], "{both:#}");
+    assert_eq!((&both["hosts"][1]["name"], &both["hosts"][1]["via"]), (&"box".into(), &"ssh".into()));
+    let claude = |host: &str| {
+        let sources = both["sources"].as_array().unwrap();
+        sources.iter().any(|source| source["host"] == host && source["coverage"] == "complete")
+    };
+    assert!(claude("box") && claude(own_name), "{both:#}");
+
+    let ids = |more: &[&str]| list(&[&["-q"], more].concat()).stdout;
+    assert_eq!(ids(&[]), format!("{near}\n"), "without --host it is this machine alone");
+    assert_eq!(ids(&["--host", "local"]), format!("{near}\n"));
+    assert_eq!(ids(&["--host", "box"]), format!("box/{far}\n"));
+    assert_eq!(ids(&["--host", "all", "--limit", "1", "--sort", "name"]), format!("{near}\n"));
+    assert!(list(&["--host", "all"]).stdout.contains("box/bbbbbbbb"));
+    assert_eq!(scene.home.agentctl(&["list", "--host", "nobody"]).code, Some(2));
+
+    // The settings may make it the default, and a machine that cannot be heard hides nobody else's sessions.
+    let silent = scene.script("silent", "exec cat > /dev/null");
+    scene.configure(&format!(
+        "host = \"all\"\n[hosts.quiet]\nssh = \"box\"\nprogram = \"{}\"\ntimeout = \"2s\"\n",
+        silent.display()
+    ));
+    let told = list(&["-q"]);
+    assert_eq!(told.stdout, format!("{near}\n"));
+    assert!(told.stderr.contains("quiet was not heard"), "{}", told.stderr);
+    assert_eq!(scene.home.agentctl(&["list", "--strict"]).code, Some(6));
+}
+
 /// Its daemon is asked where one runs, with the sources that a login there resolves to.
 #[test]
 fn the_daemon_of_the_other_machine_is_used() {

@@ -70,6 +70,8 @@ impl Source {
 
 /// All sources of one caller, and the kernel with which they are joined.
 pub struct Fleet {
+    /// The name of this machine.
+    host: String,
     sources: Vec<Source>,
     kernel: Arc<dyn Kernel>,
     prices: Prices,
@@ -82,7 +84,12 @@ pub struct Fleet {
 impl Fleet {
     pub fn new(sources: Vec<Source>, kernel: Arc<dyn Kernel>) -> Self {
         let sources = guarded(sources, &kernel);
-        Self { sources, kernel, prices: Prices::new(), launches: None, memory: None }
+        Self { host: own_name(), sources, kernel, prices: Prices::new(), launches: None, memory: None }
+    }
+
+    /// The name of this machine, as its sessions carry it.
+    pub fn host(&self) -> &str {
+        &self.host
     }
 
     /// Returns the same fleet with prices for sessions whose agent reports no cost.
@@ -111,6 +118,7 @@ impl Fleet {
     #[must_use]
     pub fn reading(&self, sources: Vec<Source>) -> Self {
         Self {
+            host: self.host.clone(),
             sources: guarded(sources, &self.kernel),
             kernel: self.kernel.clone(),
             prices: self.prices.clone(),
@@ -165,4 +173,9 @@ impl Fleet {
     pub fn source(&self, adapter: &str, root: &str) -> Option<&Source> {
         self.sources.iter().find(|source| source.is(adapter, root))
     }
+}
+/// What this machine calls itself, up to the first dot: one machine has one name, in whatever network it is.
+pub fn own_name() -> String {
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    agentctl_model::text::one_line(name.split('.').next().unwrap_or_default())
 }

@@ -2,15 +2,17 @@
 
 use std::io::Write;
 
-use agentctl_hosts::ssh::SshHost;
-use agentctl_hosts::{Ask, HostName, RoadFailure, Step};
-use agentctl_model::{CoverageKind, ErrorKind, HostReport, text};
+use agentctl_fleet::{Query, Wanted};
+use agentctl_hosts::{Ask, RoadFailure, Step};
+use agentctl_model::{CoverageKind, HostReport, text};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::host_args;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
-use crate::link::hosts::Roster;
+use crate::link::Link;
+use crate::link::hosts::{Asked, Roster};
 use crate::output::Output;
 use crate::render::json;
 use crate::render::style::Tone;
@@ -80,17 +82,12 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     if let Some(Command::Check { name, json }) = &args.command {
         return check(name, *json, &roster, out);
     }
-    let hosts: Vec<&(HostName, SshHost)> = roster.hosts.iter().collect();
-    let heard = roster.list(&hosts, "/v1/sessions");
-    let hosts: Vec<HostReport> = heard.into_iter().map(|heard| heard.report).collect();
-    let unheard = hosts.iter().any(|host| host.coverage != CoverageKind::Complete);
-    let exit = if args.strict && unheard { Exit::Incomplete } else { Exit::Done };
+    let link = Link::open(surroundings)?;
+    let everybody = Asked { local: true, others: roster.hosts.iter().collect() };
+    let hosts = roster.list_with(&everybody, &Query::new(Wanted::Live), &link).hosts;
+    let exit = host_args::exit(&hosts, args.strict);
     if args.json {
         json::answer(out, &HostList { hosts })?;
-        return Ok(exit);
-    }
-    if hosts.is_empty() {
-        writeln!(out, "no other machine is known; `agentctl hosts --help` says how to name one")?;
         return Ok(exit);
     }
     for line in table(&hosts).lines(out.width(), out.paint) {
@@ -100,6 +97,9 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
         if let Some(hint) = &host.hint {
             out.hint(&format!("{}: {hint}", host.name));
         }
+    }
+    if roster.hosts.is_empty() {
+        out.hint("no other machine is known; `agentctl hosts --help` says how to name one");
     }
     Ok(exit)
 }
@@ -138,10 +138,7 @@ fn table(hosts: &[HostReport]) -> Table {
 
 fn check(name: &str, as_json: bool, roster: &Roster, out: &mut Output) -> Result<Exit, Failure> {
     let Some((name, host)) = roster.get(name) else {
-        let known: Vec<&str> = roster.hosts.iter().map(|(name, _)| name.as_str()).collect();
-        let known = if known.is_empty() { "none is known".to_owned() } else { known.join(", ") };
-        let message = format!("no host is called `{}`", text::one_line(name));
-        return Err(Failure::new(ErrorKind::Usage, message).hint(format!("known hosts: {known}")));
+        return Err(host_args::unknown(name, &roster.hosts));
     };
     let tried = roster.connect(host).and_then(|mut connection| {
         let answer = connection.ask(Ask::get("/healthz"), host.timeout)?;

@@ -6,13 +6,16 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+use agentctl_daemon::list_pairs;
+use agentctl_fleet::{Listing, Query};
 use agentctl_hosts::ssh::{SshHost, sockets_folder};
 use agentctl_hosts::{Ask, Connection, HostName, RoadFailure, Step};
-use agentctl_model::{CoverageKind, HostReport, Road, Session, SourceReport, Status};
+use agentctl_model::{HostReport, Road, Session, SourceReport};
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use crate::surroundings::Surroundings;
+use crate::link::Link;
+use crate::surroundings::{Surroundings, clock};
 
 /// How many machines are asked at once.
 const AT_ONCE: usize = 32;
@@ -20,22 +23,30 @@ const AT_ONCE: usize = 32;
 /// The machines of the settings, by name.
 pub(crate) struct Roster {
     pub(crate) hosts: Vec<(HostName, SshHost)>,
+    /// What is asked where the command line names no host.
+    pub(crate) default: Option<String>,
     sockets: Option<PathBuf>,
+}
+
+/// The machines that a command asks.
+pub(crate) struct Asked<'r> {
+    pub(crate) local: bool,
+    pub(crate) others: Vec<&'r (HostName, SshHost)>,
 }
 
 /// What a list says, as far as a row of a host needs it.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct HostAnswer {
-    pub(crate) as_of: Timestamp,
-    pub(crate) sessions: Vec<Session>,
-    pub(crate) sources: Vec<SourceReport>,
+struct HostAnswer {
+    as_of: Timestamp,
+    sessions: Vec<Session>,
+    sources: Vec<SourceReport>,
 }
 
 /// What one host said, and how it was heard.
-pub(crate) struct Heard {
-    pub(crate) answer: Result<HostAnswer, RoadFailure>,
-    pub(crate) report: HostReport,
+struct Heard {
+    answer: Result<HostAnswer, RoadFailure>,
+    report: HostReport,
 }
 
 impl Roster {
@@ -44,7 +55,7 @@ impl Roster {
         let hosts: Vec<_> = settings.hosts.iter().map(|(name, host)| (name.clone(), host.clone())).collect();
         let own = surroundings.own_folder().map(|(folder, _)| folder).filter(|folder| folder.is_dir());
         let sockets = own.filter(|_| !hosts.is_empty()).and_then(|own| sockets_folder(&own));
-        Ok(Self { hosts, sockets })
+        Ok(Self { hosts, default: settings.host.value, sockets })
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&(HostName, SshHost)> {
@@ -55,9 +66,46 @@ impl Roster {
         host.connect(self.sockets.as_deref())
     }
 
-    /// Asks these hosts for their sessions, all at once.
-    pub(crate) fn list(&self, hosts: &[&(HostName, SshHost)], target: &str) -> Vec<Heard> {
-        side_by_side(hosts, |(name, host)| self.list_one(name, host, target))
+    /// Asks these machines for their sessions, all at once. Nothing is sorted or cut.
+    pub(crate) fn list_with(&self, asked: &Asked<'_>, query: &Query, link: &Link) -> Listing<Box<Session>> {
+        // A path that is not text cannot be asked for elsewhere, and nothing there can fit it.
+        let target = list_pairs(query).map(|pairs| format!("/v1/sessions?{pairs}"));
+        let (local, heard) = std::thread::scope(|scope| {
+            let local = asked.local.then(|| scope.spawn(|| link.list(query)));
+            let heard = target
+                .map(|target| side_by_side(&asked.others, |(name, host)| self.list_one(name, host, &target)));
+            (local.and_then(|local| local.join().ok()), heard.unwrap_or_default())
+        });
+        let mut listing = Listing {
+            as_of: local.as_ref().map_or_else(clock, |local| local.as_of),
+            sessions: Vec::new(),
+            left_out: 0,
+            sources: Vec::new(),
+            hosts: Vec::new(),
+            strays: 0,
+        };
+        if let Some(local) = local {
+            listing.sessions.extend(local.sessions.into_iter().map(|surveyed| surveyed.session));
+            listing.sources.extend(local.sources);
+            listing.hosts.extend(local.hosts);
+            listing.strays = local.strays;
+        }
+        for Heard { answer, report } in heard {
+            // A machine is known by the name under which it was asked, whatever it calls itself.
+            if let Ok(HostAnswer { sessions, sources, .. }) = answer {
+                let named = |mut session: Session| {
+                    session.host.clone_from(&report.name);
+                    Box::new(session)
+                };
+                listing.sessions.extend(sessions.into_iter().map(named));
+                listing.sources.extend(sources.into_iter().map(|mut source| {
+                    source.host.clone_from(&report.name);
+                    source
+                }));
+            }
+            listing.hosts.push(report);
+        }
+        listing
     }
 
     fn list_one(&self, name: &HostName, host: &SshHost, target: &str) -> Heard {
@@ -67,23 +115,12 @@ impl Roster {
             version = Some(connection.greeting.version.clone());
             ask(&mut connection, host, target)
         });
-        let mut report = HostReport {
-            name: name.to_string(),
-            via: Road::Ssh,
-            coverage: CoverageKind::Complete,
-            error: None,
-            hint: None,
-            version,
-            sessions: None,
-            live: None,
-            waiting: None,
-            as_of: None,
-            took_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
-        };
+        let mut report = HostReport::unheard(name.to_string(), Road::Ssh);
+        report.version = version;
+        report.took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         match &answer {
-            Ok(answer) => count(&mut report, answer),
+            Ok(answer) => report.heard(answer.as_of, answer.sessions.iter(), &answer.sources),
             Err(failure) => {
-                report.coverage = CoverageKind::Failed;
                 report.error = Some(failure.message.clone());
                 report.hint.clone_from(&failure.hint);
             }
@@ -104,19 +141,6 @@ fn ask(connection: &mut Connection, host: &SshHost, target: &str) -> Result<Host
         RoadFailure::new(Step::Answer, format!("its answer cannot be read: {error}"))
             .hint("the versions there and here may be too far apart")
     })
-}
-
-/// Completes the row of a host that answered.
-pub(crate) fn count(report: &mut HostReport, answer: &HostAnswer) {
-    let incomplete = answer.sources.iter().find(|source| source.is_incomplete());
-    if let Some(source) = incomplete {
-        report.coverage = CoverageKind::Partial;
-        report.error = Some(format!("{}: {}", source.adapter, source.coverage));
-    }
-    report.sessions = Some(answer.sessions.len());
-    report.live = Some(answer.sessions.iter().filter(|session| session.is_live()).count());
-    report.waiting = Some(answer.sessions.iter().filter(|session| session.status == Status::Waiting).count());
-    report.as_of = Some(answer.as_of);
 }
 
 /// Does the work for every item, a few at a time, and returns the results in the order of the items.

@@ -79,6 +79,8 @@ pub(crate) struct Settings {
     /// The agent that `launch` starts when none is named.
     pub(crate) adapter: Setting<Option<String>>,
     pub(crate) model: Setting<Option<String>>,
+    /// The machines that commands which read ask when `--host` names none.
+    pub(crate) host: Setting<Option<String>>,
     /// The loopback address that every daemon of this folder serves beside its socket.
     pub(crate) http: Setting<Option<SocketAddr>>,
     adapters: BTreeMap<String, AdapterSettings>,
@@ -163,6 +165,7 @@ impl Settings {
 struct FileForm {
     adapter: Option<AdapterName>,
     model: Option<String>,
+    host: Option<String>,
     http: Option<Loopback>,
     adapters: BTreeMap<AdapterName, AdapterForm>,
     hosts: BTreeMap<HostKey, HostForm>,
@@ -179,6 +182,7 @@ impl FileForm {
         Settings {
             adapter: Setting::optional(self.adapter.map(|name| name.0)),
             model: Setting::optional(self.model),
+            host: Setting::optional(self.host),
             http: Setting::optional(self.http.map(|http| http.0)),
             adapters: adapters.collect(),
             hosts: self.hosts.into_iter().map(|(name, form)| (name.0, form.settle())).collect(),

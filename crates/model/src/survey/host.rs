@@ -4,7 +4,9 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::CoverageKind;
+use super::{CoverageKind, SourceReport};
+use crate::session::Session;
+use crate::status::Status;
 
 /// The road by which a machine is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -44,4 +46,41 @@ pub struct HostReport {
     /// Its own clock when it answered. Times of two machines are never compared.
     pub as_of: Option<Timestamp>,
     pub took_ms: u64,
+}
+
+impl HostReport {
+    /// The row of a machine that has said nothing yet.
+    pub fn unheard(name: String, via: Road) -> Self {
+        Self {
+            name,
+            via,
+            coverage: CoverageKind::Failed,
+            error: None,
+            hint: None,
+            version: None,
+            sessions: None,
+            live: None,
+            waiting: None,
+            as_of: None,
+            took_ms: 0,
+        }
+    }
+
+    /// Completes the row of a machine that answered.
+    pub fn heard<'a>(
+        &mut self,
+        as_of: Timestamp,
+        sessions: impl Iterator<Item = &'a Session> + Clone,
+        sources: &[SourceReport],
+    ) {
+        self.coverage = CoverageKind::Complete;
+        if let Some(source) = sources.iter().find(|source| source.is_incomplete()) {
+            self.coverage = CoverageKind::Partial;
+            self.error = Some(format!("{}: {}", source.adapter, source.coverage));
+        }
+        self.sessions = Some(sessions.clone().count());
+        self.live = Some(sessions.clone().filter(|session| session.is_live()).count());
+        self.waiting = Some(sessions.filter(|session| session.status == Status::Waiting).count());
+        self.as_of = Some(as_of);
+    }
 }
