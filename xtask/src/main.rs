@@ -31,6 +31,8 @@ enum Chore {
     Bench(BenchArgs),
     /// Measure how soon the daemon sends an event, and what it costs while idle
     BenchEvents(BenchEventsArgs),
+    /// Measure how soon held sessions are ready and seen to wait, and what holding one costs
+    BenchHold(BenchHoldArgs),
     /// Measure `agentctl list` against a gateway with many sessions
     BenchGateway(BenchGatewayArgs),
     /// Write a HOME with generated sessions and a manifest of what a list should show
@@ -82,6 +84,21 @@ struct BenchEventsArgs {
     /// Keep the corpora here [default: target/bench]
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
+    /// Measure this program instead of a fresh release build
+    #[arg(long, value_name = "PROGRAM")]
+    agentctl: Option<PathBuf>,
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+struct BenchHoldArgs {
+    /// How often the agent asks
+    #[arg(long, default_value_t = 100)]
+    rounds: usize,
+    /// Measure with the real Claude Code too
+    #[arg(long)]
+    real: bool,
     /// Measure this program instead of a fresh release build
     #[arg(long, value_name = "PROGRAM")]
     agentctl: Option<PathBuf>,
@@ -151,17 +168,19 @@ fn run() -> anyhow::Result<ExitCode> {
     match Cli::parse().chore {
         Chore::Test(args) => checks::run(&args.only, args.long),
         Chore::Bench(args) => run_bench(args),
+        Chore::BenchHold(args) => {
+            let agentctl = released(args.agentctl)?;
+            let options =
+                bench::held::Options { rounds: args.rounds, real: args.real, agentctl, json: args.json };
+            bench::held::run(&options).map(|()| ExitCode::SUCCESS)
+        }
         Chore::BenchEvents(args) => {
-            let agentctl = match args.agentctl {
-                Some(program) => program,
-                None => workspace::build_release(&["agentctl"])?.join("agentctl"),
-            };
             let options = bench::events::Options {
                 sessions: args.sessions,
                 live: args.live,
                 rounds: args.rounds,
                 keep: args.keep,
-                agentctl: agentctl.canonicalize().context("cannot find agentctl")?,
+                agentctl: released(args.agentctl)?,
                 json: args.json,
             };
             bench::events::run(&options).map(|()| ExitCode::SUCCESS)
@@ -206,11 +225,16 @@ fn measured_program(named: Option<PathBuf>) -> anyhow::Result<Option<PathBuf>> {
     if cfg!(debug_assertions) {
         return Ok(None);
     }
+    released(named).map(Some)
+}
+
+/// This program, or else a fresh release build.
+fn released(named: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     let program = match named {
         Some(program) => program,
         None => workspace::build_release(&["agentctl"])?.join("agentctl"),
     };
-    program.canonicalize().with_context(|| format!("cannot find {}", program.display())).map(Some)
+    program.canonicalize().with_context(|| format!("cannot find {}", program.display()))
 }
 
 /// Runs the same task again with the optimised build of this program.

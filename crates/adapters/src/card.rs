@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use agentctl_model::{Capability, Environ};
+use agentctl_model::{Capability, Environ, Way};
 
 use crate::{Card, Home, Looks, Trace};
 
@@ -41,6 +41,7 @@ impl Card {
             id_marks: &[],
             known_good: "",
             capabilities: &[],
+            ways: &[],
             looks: Looks::NONE,
             trace: Trace::Nothing,
             can_be_asked: false,
@@ -91,6 +92,30 @@ impl Card {
     #[must_use]
     pub const fn capabilities(self, capabilities: &'static [Capability]) -> Self {
         Self { capabilities, ..self }
+    }
+
+    #[must_use]
+    pub const fn ways(self, ways: &'static [Way]) -> Self {
+        Self { ways, ..self }
+    }
+
+    /// What can be done with a session that nobody holds. Where the agent can have a server, whether this session has
+    /// one shows only when it is asked.
+    pub fn capabilities_of_sessions(&self) -> Vec<Capability> {
+        self.capabilities_by(|way| !way.place.is_held())
+    }
+
+    /// What can be done with its sessions at all.
+    pub fn all_capabilities(&self) -> Vec<Capability> {
+        self.capabilities_by(|_| true)
+    }
+
+    /// What can be done with every session and by the ways that count, in the usual order.
+    fn capabilities_by(&self, counts: impl Fn(&Way) -> bool) -> Vec<Capability> {
+        let is_there = |one: &Capability| {
+            self.capabilities.contains(one) || self.ways.iter().any(|way| counts(way) && way.gives(*one))
+        };
+        Capability::ALL.into_iter().filter(is_there).collect()
     }
 
     #[must_use]

@@ -15,11 +15,14 @@ pub mod join;
 pub mod scope;
 pub mod sqlite;
 pub mod transcript;
+pub mod ways;
 pub mod wire;
 
 use std::path::{Path, PathBuf};
 
-use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Process, ProcessHead, Stamp};
+use agentctl_model::{
+    Capability, Entry, Environ, Harvest, Joined, KernelView, Process, ProcessHead, Stamp, Way,
+};
 use jiff::Timestamp;
 
 pub use agentctl_files::watch::WatchTarget;
@@ -53,7 +56,10 @@ pub struct Card {
     pub id_marks: &'static [&'static str],
     /// Versions whose storage was observed.
     pub known_good: &'static str,
+    /// What can be done with every session of the agent, wherever it runs.
     pub capabilities: &'static [Capability],
+    /// Where its sessions can be spoken with.
+    pub ways: &'static [Way],
     /// The expensive kernel reads that its join needs.
     pub looks: Looks,
     /// What its live processes leave in its files.

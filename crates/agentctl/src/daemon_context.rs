@@ -10,9 +10,10 @@ use agentctl_daemon::{NotifySettings, SessionStopper, Settings, WebhookSettings}
 use agentctl_fleet::act::asker::Asker;
 use agentctl_fleet::act::launch::Launcher;
 use agentctl_fleet::known_agents;
-use agentctl_fleet::{AdapterEntry, Fleet, Query, StopOptions};
+use agentctl_fleet::{AdapterEntry, EndedServer, Fleet, Query, StopOptions, Unattended};
 use agentctl_model::text::counted;
 use agentctl_model::{EndedBy, Error, SessionKey, Surveyed};
+use jiff::Timestamp;
 
 use crate::failure::Failure;
 use crate::surroundings::{Surroundings, clock};
@@ -45,7 +46,7 @@ impl Settings for DaemonContext {
 
     fn adapters(&self) -> Result<Vec<AdapterEntry>, String> {
         let settings = self.surroundings.settings().map_err(|error| words(error.into()))?;
-        Ok(known_agents(|name| settings.adapter(name).enabled.value))
+        Ok(known_agents(&settings.acp_agents(), |name| settings.adapter(name).enabled.value))
     }
 
     fn webhook(&self) -> Option<WebhookSettings> {
@@ -96,6 +97,20 @@ impl SessionStopper for DaemonContext {
             [] => Ok(()),
             left => Err(format!("{} survived", counted(left.len(), "process", "processes"))),
         }
+    }
+
+    fn end_unattended(&self, now: Timestamp) -> Result<(Vec<String>, Option<Timestamp>), String> {
+        let fleet = self.fleet()?;
+        let due = |servers: &[Unattended]| servers.iter().filter_map(|server| server.look_at(now)).min();
+        let servers = fleet.unattended();
+        if servers.iter().all(|server| server.ends_at.is_none_or(|at| at > now)) {
+            return Ok((Vec::new(), due(&servers)));
+        }
+        let settings = self.surroundings.settings().map_err(|error| words(error.into()))?;
+        let caller = self.surroundings.caller(&settings).map_err(words)?;
+        let ended = fleet.end_unattended(now, &caller, false);
+        let said = ended.iter().map(EndedServer::describe).collect();
+        Ok((said, due(&fleet.unattended())))
     }
 }
 

@@ -6,6 +6,12 @@
     reason = "tests run processes and read what they left"
 )]
 
+#[path = "daemon/house.rs"]
+#[allow(dead_code, reason = "another test's room, of which a part is used")]
+mod house;
+#[path = "real_hold/road.rs"]
+#[allow(dead_code, reason = "another test's room, of which a part is used")]
+mod road;
 mod steer;
 
 use std::fs;
@@ -17,6 +23,7 @@ use agentctl_testkit::agents::pi;
 use agentctl_testkit::{
     Claude, Codex, NodeAgent, OpenCode, Pi, Pty, Signal, Skip, TestHome, skip, until_seen,
 };
+use road::Client;
 use serde_json::{Value, json};
 use steer::{Scene, TIMEOUT, folders};
 
@@ -39,6 +46,27 @@ fn scene() -> Option<Scene> {
     Some(scene)
 }
 
+/// The tmux servers whose socket is this one or lies below: it stands in their arguments. They carry no mark of their home.
+fn tmux_servers(socket: &Path) -> Vec<PathBuf> {
+    let has = |place: &PathBuf| {
+        let line = fs::read(place.join("cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line).into_owned();
+        let mut words = line.split('\0');
+        words.next().is_some_and(|program| program.ends_with("tmux"))
+            && words.any(|word| Path::new(word).starts_with(socket))
+    };
+    folders(Path::new("/proc")).into_iter().filter(has).collect()
+}
+
+/// Checks that neither a process nor a record nor a screen is left of any launch.
+fn assert_nothing_left(scene: &Scene) {
+    scene.assert_nothing_left();
+    until_seen(TIMEOUT, "the end of tmux", || match tmux_servers(&scene.home.agentctl_home()) {
+        left if left.is_empty() => Ok(()),
+        left => Err(format!("{left:?}")),
+    });
+}
+
 /// What every test of a screen needs: the session as it was launched, and the socket of its tmux.
 struct OnScreen {
     id: String,
@@ -59,14 +87,9 @@ impl OnScreen {
         Self { id, socket }
     }
 
-    /// The tmux servers of this launch: those that have its socket in their arguments.
+    /// The tmux servers of this launch.
     fn servers(&self) -> Vec<PathBuf> {
-        let socket = self.socket.to_str().unwrap();
-        let has = |place: &PathBuf| {
-            let line = fs::read(place.join("cmdline")).unwrap_or_default();
-            String::from_utf8_lossy(&line).split('\0').any(|word| word == socket)
-        };
-        folders(Path::new("/proc")).into_iter().filter(has).collect()
+        tmux_servers(&self.socket)
     }
 
     fn attach(&self, scene: &Scene) -> Pty {
@@ -81,15 +104,19 @@ impl OnScreen {
         })
     }
 
+    fn wait_for_end_of_tmux(&self) {
+        until_seen(TIMEOUT, "the end of tmux", || match self.servers() {
+            left if left.is_empty() => Ok(()),
+            left => Err(format!("{left:?}")),
+        });
+    }
+
     /// Stops it, after which nothing of it runs any more.
     fn stop(&self, scene: &Scene) -> Value {
         let stopped = scene.agentctl(&["stop", &self.id, "--json"]).ok().json();
         assert_eq!(stopped["sessions"][0]["survived"], Value::Array(Vec::new()), "{stopped:#}");
         scene.wait_for_silence();
-        until_seen(TIMEOUT, "the end of tmux", || match self.servers() {
-            left if left.is_empty() => Ok(()),
-            left => Err(format!("{left:?}")),
-        });
+        self.wait_for_end_of_tmux();
         let after = scene.status(&self.id);
         assert_eq!((&after["status"], &after["pid"]), (&"stopped".into(), &Value::Null), "{after:#}");
         after
@@ -184,6 +211,41 @@ fn a_stored_session_is_resumed_on_a_screen() {
     resumed_on_screen(&scene, first["id"].as_str().unwrap());
 }
 
+/// Over HTTP it is the same screen, for a new session and for a stored one.
+#[test]
+fn a_screen_is_opened_through_http() {
+    let Some(scene) = scene() else { return };
+    let _daemon = road::open(&scene);
+    let api = Client::of(&scene);
+    let post = |target: &str, body: &Value| api.ask("POST", target, body);
+    let prompt = "[[hang:first]] on its screen";
+    let both =
+        json!({"adapter": "claude-code", "prompt": prompt, "cwd": scene.cwd, "terminal": true, "hold": true});
+    assert_eq!(post("/v1/sessions", &both).status, 400);
+    let order = json!({"adapter": "claude-code", "prompt": prompt, "cwd": scene.cwd, "terminal": true});
+    let launched = post("/v1/sessions", &order);
+    assert_eq!(launched.status, 200, "{launched:?}");
+    let screen = OnScreen::of(&scene, &launched.json());
+    screen.wait_for(&scene, "running", None);
+    screen.attach(&scene).wait_for("on its screen");
+    scene.model.open("first");
+    screen.wait_for(&scene, "idle", Some("released"));
+    let session = format!("/v1/sessions/{}", screen.id);
+    let stopped = post(&format!("{session}/stop"), &Value::Null);
+    assert_eq!(stopped.json()["sessions"][0]["survived"], json!([]), "{stopped:?}");
+    screen.wait_for(&scene, "stopped", None);
+    let again = json!({"message": "[[text:two]] go on", "terminal": true});
+    let resumed = post(&format!("{session}/resume"), &again);
+    assert_eq!(resumed.status, 200, "{resumed:?}");
+    let again = OnScreen::of(&scene, &resumed.json());
+    assert!(again.id == screen.id && again.socket != screen.socket);
+    again.wait_for(&scene, "idle", Some("two"));
+    again.attach(&scene).wait_for("two");
+    let stopped = scene.agentctl(&["stop", &again.id, "--json"]).ok().json();
+    assert_eq!(stopped["sessions"][0]["survived"], json!([]), "{stopped:#}");
+    again.wait_for_end_of_tmux();
+}
+
 /// Claude Code asks whether it may trust a directory before it takes any prompt. Whoever waited is told that, and nothing
 /// is left.
 #[test]
@@ -192,7 +254,7 @@ fn a_question_before_the_first_turn_is_told() {
     let failed = scene.agentctl(&["launch", "claude-code", "-p", "hello", "--terminal", "--timeout", "30s"]);
     assert_eq!((failed.code, failed.stdout.as_str()), (Some(1), ""), "{failed:#?}");
     assert!(failed.stderr.contains("its screen shows:") && failed.stderr.contains("trust"), "{failed:#?}");
-    scene.assert_nothing_left();
+    assert_nothing_left(&scene);
 }
 
 /// An agent that ends before its turn leaves neither a screen nor a record.
@@ -203,7 +265,7 @@ fn an_agent_that_ends_at_once_leaves_nothing() {
     let failed = scene.agentctl(&["launch", "claude-code", "-p", "hello", "--terminal"]);
     assert_eq!((failed.code, failed.stdout.as_str()), (Some(1), ""), "{failed:#?}");
     assert!(failed.stderr.contains("`claude` ended"), "{failed:#?}");
-    scene.assert_nothing_left();
+    assert_nothing_left(&scene);
 }
 
 #[test]

@@ -68,10 +68,11 @@ impl Caller {
         Some(ascii)
     }
 
-    /// The sources, as far as this build knows them. An unknown adapter is an error, because omitting it
-    /// would hide its sessions.
-    pub(crate) fn sources(self) -> Result<Vec<Source>, String> {
-        let known = agentctl_adapters::registry();
+    /// The sources, as far as this build and these settings know them. An unknown adapter is an error, because
+    /// omitting it would hide its sessions.
+    pub(crate) fn sources(self, own: &Fleet) -> Result<Vec<Source>, String> {
+        let configured = own.sources().iter().map(|source| source.adapter);
+        let known: Vec<_> = agentctl_adapters::registry().into_iter().chain(configured).collect();
         let source = |one: CallerSource| {
             let adapter = known.iter().find(|adapter| adapter.card().name == one.adapter);
             let adapter = *adapter.ok_or_else(|| format!("no adapter is called `{}`", one.adapter))?;
@@ -101,8 +102,9 @@ mod tests {
         let header = caller.header().unwrap();
         assert!(header.bytes().all(|byte| (0x20..0x7f).contains(&byte)), "{header}");
         assert_eq!(serde_json::from_str::<Caller>(&header).unwrap(), caller);
-        assert_eq!(caller.sources().unwrap()[0].name(), "codex");
+        let own = Fleet::new(Vec::new(), agentctl_process::system());
+        assert_eq!(caller.sources(&own).unwrap()[0].name(), "codex");
         let unknown = r#"{"sources":[{"adapter":"hal","root":"/","store":null,"timeoutMs":1}]}"#;
-        assert!(serde_json::from_str::<Caller>(unknown).unwrap().sources().is_err());
+        assert!(serde_json::from_str::<Caller>(unknown).unwrap().sources(&own).is_err());
     }
 }

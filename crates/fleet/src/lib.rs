@@ -14,6 +14,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentctl_adapters::agents::acp::AcpAgent;
+use agentctl_adapters::hold::acp::Greeting;
 use agentctl_adapters::{Adapter, Follow, Memory, Opening, ReadError, Root};
 use agentctl_model::{Entry, Environ, Surveyed};
 use agentctl_process::Kernel;
@@ -24,6 +26,7 @@ pub use act::launch::Launching;
 pub use act::orphans::{Orphan, Reaped};
 pub use act::prune::Pruned;
 pub use act::stop::{StopOptions, StopReport, TerminationReport};
+pub use act::unattended::{EndedServer, Unattended};
 pub use keep::kernel_lock::KernelLock;
 pub use keep::locks::{LockError, Locks, ManualLock, session_holders};
 pub use keep::store::{Document, Store, StoreError};
@@ -77,6 +80,10 @@ pub struct Fleet {
     prices: Prices,
     /// The directory of the launch records.
     launches: Option<PathBuf>,
+    /// The agents that can be started over ACP.
+    acp: Arc<[AcpAgent]>,
+    /// The variables with which such an agent is started to be asked for its sessions.
+    environ: Option<Environ>,
     /// Usage that was counted before. Only a process that lives long enough to survey again has it.
     memory: Option<Arc<Memory>>,
 }
@@ -84,12 +91,38 @@ pub struct Fleet {
 impl Fleet {
     pub fn new(sources: Vec<Source>, kernel: Arc<dyn Kernel>) -> Self {
         let sources = guarded(sources, &kernel);
-        Self { host: own_name(), sources, kernel, prices: Prices::new(), launches: None, memory: None }
+        let acp = agentctl_adapters::agents::acp::built_in().into();
+        let (prices, launches) = (Prices::new(), None);
+        Self { host: own_name(), sources, kernel, prices, launches, acp, environ: None, memory: None }
     }
 
     /// The name of this machine, as its sessions carry it.
     pub fn host(&self) -> &str {
         &self.host
+    }
+
+    /// Returns the same fleet, in which these agents can be started over ACP, with these variables where nothing but
+    /// their sessions is asked for.
+    #[must_use]
+    pub fn with_acp(self, agents: Vec<AcpAgent>, environ: Environ) -> Self {
+        Self { acp: agents.into(), environ: Some(environ), ..self }
+    }
+
+    /// The agents that can be started over ACP.
+    pub fn acp_agents(&self) -> &[AcpAgent] {
+        &self.acp
+    }
+
+    /// Starts an agent over ACP and asks what it is and offers. The error says why it could not be asked.
+    pub fn ask_acp_agent(&self, agent: &AcpAgent) -> Result<Greeting, String> {
+        let environ = self.environ.as_ref().ok_or("no variables are known to start it with")?;
+        let asked = hold::inquire(agent, environ, false, self.kernel.as_ref())?;
+        asked.greeting.ok_or_else(|| "the agent said nothing of itself".to_owned())
+    }
+
+    /// The agent of this name, with its prefix.
+    pub fn acp_agent(&self, name: &str) -> Option<&AcpAgent> {
+        self.acp.iter().find(|agent| agent.name == name)
     }
 
     /// Returns the same fleet with prices for sessions whose agent reports no cost.
@@ -123,6 +156,8 @@ impl Fleet {
             kernel: self.kernel.clone(),
             prices: self.prices.clone(),
             launches: self.launches.clone(),
+            acp: self.acp.clone(),
+            environ: self.environ.clone(),
             memory: self.memory.clone(),
         }
     }

@@ -15,6 +15,7 @@ pub mod session;
 pub mod status;
 pub mod survey;
 pub mod text;
+pub mod way;
 
 pub use claim::{Claim, Joined, LiveReport, Stray, Tie};
 pub use directory::{DirectoryHolder, LockType};
@@ -42,3 +43,4 @@ pub use survey::{
     Coverage, CoverageKind, Ended, Harvest, OwnerIdentity, OwnerProcess, Registration, RemoteReport,
     SourceReport, Survey, Surveyed,
 };
+pub use way::Way;

@@ -14,6 +14,7 @@ pub mod fake;
 #[cfg(target_os = "linux")]
 pub mod linux;
 pub mod open_files;
+pub mod pages;
 pub mod portable;
 mod proven;
 pub mod signal;
@@ -22,7 +23,7 @@ pub mod tmux;
 
 pub use proven::{Proven, is_agentctl};
 pub use signal::{Sent, Signal, SignalError, wait_any_gone, wait_gone};
-pub use spawn::{Ending, Order, Started, identity, spawn};
+pub use spawn::{Ending, Order, Started, identity, spawn, spawn_with};
 
 /// Which expensive facts [`Kernel::inspect`] reads beyond the usual ones.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

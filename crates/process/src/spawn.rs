@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use agentctl_model::{Environ, Observed, ProcessRef};
 
+use crate::pages::{ForChildren, Pages};
 use crate::{system, wait_gone};
 
 /// What to start. Output goes to files, never to pipes: agents die or lose turns when the reader of a pipe exits.
@@ -45,12 +46,20 @@ pub struct Ending {
 
 /// Starts the process. The error contains only the reason, because the caller knows what it wanted to start.
 pub fn spawn(order: Order) -> io::Result<Started> {
+    spawn_with(order, Pages::Usual)
+}
+
+/// The same with these pages.
+pub fn spawn_with(order: Order, pages: Pages) -> io::Result<Started> {
     #[expect(clippy::disallowed_methods, reason = "the one place that starts processes")]
     let mut command = Command::new(&order.program);
     command.args(&order.args).env_clear().envs(order.environ.iter()).current_dir(&order.cwd);
     command.stdin(order.stdin.map_or_else(Stdio::null, Stdio::from));
     command.stdout(order.stdout).stderr(order.stderr);
-    let child = command.spawn()?;
+    let child = {
+        let _pages = ForChildren::of(pages);
+        command.spawn()?
+    };
     let (pid, process) = (child.id(), identity(child.id()));
     Ok(Started { child: Some(child), pid, process })
 }

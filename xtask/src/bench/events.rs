@@ -17,7 +17,7 @@ use super::stand_in::StandIns;
 use crate::workspace;
 
 /// An event that takes longer than this, even on a busy machine, is lost.
-const LONGEST: Duration = Duration::from_mins(1);
+pub(super) const LONGEST: Duration = Duration::from_mins(1);
 /// The time over which the processor time of the idle daemon is measured.
 const IDLE: Duration = Duration::from_secs(10);
 
@@ -81,50 +81,54 @@ fn pause(seed: usize) {
 }
 
 #[allow(clippy::cast_precision_loss, reason = "shown with one digit")]
-fn memory_mb(kib: u64) -> f64 {
+pub(super) fn memory_mb(kib: u64) -> f64 {
     kib as f64 / 1024.0
 }
 
-struct Spread {
+pub(super) struct Spread {
     median: Duration,
     p99: Duration,
     max: Duration,
 }
 
 impl Spread {
-    fn of(mut all: Vec<Duration>) -> anyhow::Result<Self> {
+    pub(super) fn of(mut all: Vec<Duration>) -> anyhow::Result<Self> {
         all.sort_unstable();
         let max = *all.last().context("no rounds asked for")?;
         Ok(Self { median: all[all.len() / 2], p99: all[(all.len() * 99 / 100).min(all.len() - 1)], max })
     }
 
-    fn json(&self) -> Value {
+    pub(super) fn json(&self) -> Value {
         let ms = |time: Duration| time.as_secs_f64() * 1e3;
         json!({"medianMs": ms(self.median), "p99Ms": ms(self.p99), "maxMs": ms(self.max)})
     }
 
-    fn describe(&self) -> String {
+    pub(super) fn describe(&self) -> String {
         let ms = |time: Duration| format!("{:.1} ms", time.as_secs_f64() * 1e3);
         format!("median {:>9}  p99 {:>9}  max {:>9}", ms(self.median), ms(self.p99), ms(self.max))
     }
 }
 
 /// The measured daemon. It is stopped when this value is dropped.
-struct Daemon(Child);
+pub(super) struct Daemon(Child);
 
 impl Daemon {
     fn start(program: &Path, home: &Path, own: &Path) -> anyhow::Result<Self> {
-        let child = Command::new(program)
+        let mut command = Command::new(program);
+        command
             .args(["daemon", "run"])
             .env_clear()
             .env("PATH", "/usr/local/bin:/usr/bin:/bin")
             .env("HOME", home)
             .env("AGENTCTL_HOME", own)
             .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .spawn()
-            .with_context(|| format!("cannot start {}", program.display()))?;
-        let daemon = Self(child);
+            .stdout(Stdio::null());
+        Self::run(command, own)
+    }
+
+    /// Runs this command, and waits until the daemon of this folder answers.
+    pub(super) fn run(mut command: Command, own: &Path) -> anyhow::Result<Self> {
+        let daemon = Self(command.spawn().context("cannot start the daemon")?);
         let deadline = Instant::now() + LONGEST;
         while UnixStream::connect(own.join("agentctl.sock")).is_err() {
             if Instant::now() > deadline {
@@ -158,10 +162,10 @@ impl Drop for Daemon {
 }
 
 /// All events, each with the moment of its arrival.
-struct Stream(Receiver<(Instant, String, String)>);
+pub(super) struct Stream(Receiver<(Instant, String, String)>);
 
 impl Stream {
-    fn open(socket: &Path) -> anyhow::Result<Self> {
+    pub(super) fn open(socket: &Path) -> anyhow::Result<Self> {
         let mut stream = UnixStream::connect(socket)?;
         stream.write_all(b"GET /v1/events HTTP/1.1\r\nHost: agentctl\r\n\r\n")?;
         let mut lines = BufReader::new(stream);
@@ -182,7 +186,7 @@ impl Stream {
         Ok(Self(receiver))
     }
 
-    fn wait_for(&self, kind: &str, session: &str) -> anyhow::Result<Instant> {
+    pub(super) fn wait_for(&self, kind: &str, session: &str) -> anyhow::Result<Instant> {
         loop {
             let Ok((at, its_kind, its_session)) = self.0.recv_timeout(LONGEST) else {
                 bail!("no {kind} of {session} came");

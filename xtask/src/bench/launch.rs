@@ -55,7 +55,7 @@ fn write_turn(socket: &Path) -> anyhow::Result<()> {
 }
 
 /// Both processes have this clock.
-fn clock() -> Duration {
+pub(super) fn clock() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
@@ -154,7 +154,7 @@ impl Drop for Stage<'_> {
 }
 
 /// The runner has ended, so that it does not disturb the next round.
-fn await_exit(launches: &Path) -> anyhow::Result<()> {
+pub(super) fn await_exit(launches: &Path) -> anyhow::Result<()> {
     let began = Instant::now();
     while began.elapsed() < LONGEST {
         let mut folders = std::fs::read_dir(launches)?.flatten();

@@ -18,7 +18,7 @@ pub(crate) const MARK: &str = "XTASK_STAND_IN";
 
 /// Acts as the agent: waits for the end of standard input, or plays the part that a launch is measured by.
 pub(crate) fn run_as_agent() {
-    if super::launch::play() {
+    if super::launch::play() || super::held::play() {
         return;
     }
     let mut rest = Vec::new();

@@ -1,5 +1,6 @@
 //! One folder for each agent: what it stores, how its processes are recognised, and how it is started and spoken to.
 
+pub mod acp;
 pub mod claude_code;
 pub mod codex;
 pub mod copilot;

@@ -5,6 +5,7 @@
 //! cut of the same bytes gives the same words. The runner owns the pipes.
 
 pub mod acp;
+pub(crate) mod json_lines;
 pub mod lines;
 #[cfg(test)]
 pub(crate) mod replay;
@@ -142,10 +143,6 @@ impl Step {
     }
 }
 
-/// A request whose answer was written and is not confirmed yet: who answered; `None` once the ticket was withdrawn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Answered(pub(crate) Option<Ticket>);
-
 /// What is true of a held session now. It follows from what was said alone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -161,6 +158,21 @@ pub struct HeldState {
     pub queued: usize,
     /// Why the line can no longer be used.
     pub lost: Option<String>,
+}
+
+/// What the agent says of itself and of the session beside its turns: small, and each of it only if it says so.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct About {
+    /// What it said when the line was opened.
+    pub agent: Option<acp::Greeting>,
+    pub model: Option<String>,
+    pub mode: Option<String>,
+    pub title: Option<String>,
+    /// Of the whole session, in US dollars.
+    pub cost: Option<f64>,
+    /// How full the model's window is.
+    pub context: Option<acp::Context>,
 }
 
 /// How a held session is started, and how it is spoken with.
@@ -214,4 +226,9 @@ pub trait Protocol: Send {
 
     /// Whether a denial has a place for its reason.
     fn takes_reasons(&self) -> bool;
+
+    /// What else the agent says of itself and the session; `None` where the protocol has nothing to say.
+    fn about(&self) -> Option<&About> {
+        None
+    }
 }

@@ -5,7 +5,7 @@ use agentctl_adapters::Answer;
 use agentctl_adapters::hold::Decision;
 use agentctl_fleet::Purpose;
 use agentctl_fleet::act::steer::answered;
-use agentctl_model::text;
+use agentctl_model::{PendingKind, text};
 use clap::builder::NonEmptyStringValueParser;
 
 use super::send::{self, Steering};
@@ -102,9 +102,9 @@ impl AnswerOptions {
         let shown = request.map(|request| request::lines(request, 2, out.width())).unwrap_or_default();
         if !self.json && !shown.is_empty() {
             let id = text::one_line(&target.key.id);
-            // A denial also answers a request for approval.
-            let wanted = if matches!(answer.decision, Decision::Deny { .. }) { "the approval" } else { noun };
-            let about = format!("{} session {id} waits for {wanted} of", target.key.adapter);
+            let is_question = pending.is_some_and(|pending| pending.kind == PendingKind::Question);
+            let asks = if is_question { "asks:" } else { "asks for approval:" };
+            let about = format!("{} session {id} {asks}", target.key.adapter);
             out.beside(std::iter::once(about).chain(shown.iter().cloned()));
         }
         let receipt = fleet.answer(&target, answer, self.steering.options())?;

@@ -183,6 +183,17 @@ fn lines(settings: &Settings, surroundings: &Surroundings) -> Vec<Line> {
             lines.push(line(key("approvals"), json!(approvals), &chosen.approvals.origin));
         }
     }
+    for (name, chosen) in &settings.acp {
+        let key = |part: &str| format!("acp.{name}.{part}");
+        lines.push(line(key("command"), json!(chosen.command.value), &chosen.command.origin));
+        // A value may be a secret.
+        let env: Vec<&String> = chosen.env.keys().collect();
+        if !env.is_empty() {
+            lines.push(line(key("env"), json!(env), &Origin::File));
+        }
+        let timeout = time::exact(chosen.timeout.value);
+        lines.push(line(key("timeout"), json!(timeout), &chosen.timeout.origin));
+    }
     let (webhook, notify) = (&settings.webhook, &settings.notify);
     let secret = webhook.secret.value.as_ref().map(|_| "(hidden)");
     lines.push(line("webhook.url".into(), json!(webhook.url.value), &webhook.url.origin));

@@ -212,6 +212,8 @@ impl Args {
             usage: self.usage,
             subagents: self.tree || self.all_agents,
             adapters: self.adapter.clone(),
+            // Who watches would start it again and again.
+            asks_agents: (self.all || self.since.is_some()) && !self.watch,
             filter,
             ..Query::new(self.wanted())
         }

@@ -1,5 +1,6 @@
 //! The command line: one file per command, all with the same structure (`Args` and `run`).
 
+mod adapter_name;
 mod adapters;
 mod answer;
 mod attach;
@@ -295,12 +296,8 @@ pub(crate) fn run(cli: Cli, surroundings: Surroundings, out: &mut Output) -> Res
 }
 
 /// The values of every `--adapter`.
-fn adapter_names() -> clap::builder::PossibleValuesParser {
-    let names = agentctl_adapters::registry().into_iter().map(|adapter| {
-        let card = adapter.card();
-        clap::builder::PossibleValue::new(card.name).help(card.title)
-    });
-    clap::builder::PossibleValuesParser::new(names.collect::<Vec<_>>())
+fn adapter_names() -> adapter_name::AdapterNames {
+    adapter_name::AdapterNames
 }
 
 #[cfg(test)]

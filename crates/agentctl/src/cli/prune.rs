@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use agentctl_fleet::Pruned;
+use agentctl_fleet::{EndedServer, Pruned};
 use agentctl_model::text;
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -23,12 +23,13 @@ use crate::surroundings::Surroundings;
 #[command(after_help = "A record is kept for a time after its agent has ended: 7d, or what `launches` of \
     [retention] in config.toml says. Each launch removes a few old ones by itself. Sessions, their transcripts and \
     working trees are not touched; only what a launch made that was killed before it had a session is undone, \
-    unless somebody has worked there.")]
+    unless somebody has worked there. A private server whose runner is gone is ended once nobody has talked to its \
+    session for its --idle-timeout.")]
 pub(crate) struct Args {
     /// Only say what would be removed
     #[arg(long)]
     dry_run: bool,
-    /// One JSON object: dryRun, records
+    /// One JSON object: dryRun, records, servers
     #[arg(long)]
     json: bool,
 }
@@ -40,6 +41,19 @@ pub(crate) struct Answer {
     dry_run: bool,
     /// Removed, or in a dry run to be removed.
     records: Vec<Entry>,
+    /// Private servers without a runner whose idle timeout was over: ended, or in a dry run to be ended.
+    servers: Vec<Server>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Server {
+    pid: u32,
+    adapter: String,
+    launch: String,
+    session_id: Option<String>,
+    /// Why it is still there; `null` if it ended.
+    error: Option<String>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -62,20 +76,55 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
         return Err(surroundings.because_of(mistake));
     }
     let (now, kept) = (surroundings.now(), settings.launches_kept.value);
-    let pruned = surroundings.fleet_under(&settings).prune(now, kept, args.dry_run);
+    let fleet = surroundings.fleet_under(&settings);
+    // The servers go first, so that their records begin to expire.
+    let servers = fleet.end_unattended(now, &surroundings.caller(&settings)?, args.dry_run);
+    let pruned = fleet.prune(now, kept, args.dry_run);
     // A record that could not be removed still exists.
     let stayed = if args.dry_run { 0 } else { pruned.iter().filter(|pruned| pruned.path.exists()).count() };
-    let exit = if stayed == 0 { Exit::Done } else { Exit::Failed };
+    let left = servers.iter().filter(|server| server.error.is_some()).count();
+    let exit = if stayed + left == 0 { Exit::Done } else { Exit::Failed };
     if args.json {
         let records = pruned.iter().map(entry).collect();
-        json::answer(out, &Answer { dry_run: args.dry_run, records })?;
+        let servers = servers.iter().map(server).collect();
+        json::answer(out, &Answer { dry_run: args.dry_run, records, servers })?;
     } else {
-        tell(&pruned, args.dry_run, surroundings, out)?;
+        tell_servers(&servers, args.dry_run, out)?;
+        if servers.is_empty() || !pruned.is_empty() {
+            tell(&pruned, args.dry_run, surroundings, out)?;
+        }
     }
     if stayed > 0 {
         out.error(&format!("{stayed} of them could not be removed"));
     }
     Ok(exit)
+}
+
+fn server(ended: &EndedServer) -> Server {
+    let record = &ended.server.record;
+    Server {
+        pid: ended.server.process.pid,
+        adapter: record.order.adapter.clone(),
+        launch: record.id.clone(),
+        session_id: record.session_id.clone(),
+        error: ended.error.clone(),
+    }
+}
+
+fn tell_servers(servers: &[EndedServer], dry_run: bool, out: &mut Output) -> Result<(), Failure> {
+    for ended in servers {
+        match &ended.error {
+            Some(_) => out.error(&text::one_line(&ended.describe())),
+            None if dry_run => writeln!(out, "would be ended: {}", text::one_line(&waiting(ended)))?,
+            None => writeln!(out, "{}", text::one_line(&ended.describe()))?,
+        }
+    }
+    Ok(())
+}
+
+fn waiting(ended: &EndedServer) -> String {
+    let record = &ended.server.record;
+    format!("{} server {} of launch {}", record.order.adapter, ended.server.process.pid, record.id)
 }
 
 fn entry(pruned: &Pruned) -> Entry {

@@ -26,9 +26,6 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings) -> Result<Exit, Fail
     // The runner gets a session of its own, so that nothing that happens to the terminal or the starting
     // process reaches it.
     let _ = rustix::process::setsid();
-    // A runner that a daemon started inherits the daemon's memory settings, which are not meant for the
-    // agent.
-    super::daemon::small_pages(false);
     args.open_files.into_iter().for_each(agentctl_process::open_files::lower);
     let failed = |error: std::io::Error| {
         Failure::new(ErrorKind::Failed, format!("{}: {error}", args.folder.display()))

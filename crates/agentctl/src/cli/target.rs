@@ -50,6 +50,11 @@ pub(crate) struct NarrowingArgs {
 }
 
 impl Target {
+    /// The adapter that was named.
+    pub(crate) fn adapter(&self) -> Option<&str> {
+        self.narrowed.adapter.as_deref()
+    }
+
     /// The one session that is meant, and the coverage of the survey that found it.
     pub(crate) fn find(
         &self,

@@ -4,6 +4,7 @@
 use std::io::Write;
 use std::time::{Duration, Instant};
 
+use agentctl_adapters::agents::acp;
 use agentctl_fleet::read::wait::{Until, Wait};
 use agentctl_fleet::{Fleet, Purpose};
 use agentctl_model::{Session, Surveyed, text};
@@ -225,7 +226,10 @@ fn print(wait: &Wait, ended: Exit, out: &mut Output) -> Result<(), Failure> {
         line(&surveyed.session, out)?;
     }
     for key in wait.gone() {
-        writeln!(out, "{} is gone: its records were deleted", text::one_line(&key.id))?;
+        // A session that only ACP knows is one while it is held.
+        let why =
+            if acp::is_name(&key.adapter) { "nobody holds it any more" } else { "its records were deleted" };
+        writeln!(out, "{} is gone: {why}", text::one_line(&key.id))?;
     }
     if ended == Exit::Timeout {
         for surveyed in wait.open() {

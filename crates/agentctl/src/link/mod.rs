@@ -82,8 +82,16 @@ impl Link {
         Ok(Self { fleet, daemon })
     }
 
+    /// Whether an agent may have to be started for the answer, which is done in the caller's own environment.
+    fn starts_agents<'n>(&self, mut adapters: impl Iterator<Item = &'n String>) -> bool {
+        adapters.any(|name| self.fleet.acp_agent(name).is_some_and(|agent| agent.native.is_none()))
+    }
+
     pub(crate) fn list(&self, query: &Query) -> Listing {
         let asked = || {
+            if self.starts_agents(query.adapters.iter()) {
+                return None;
+            }
             let answer = self.ask(&format!("/v1/sessions?{}", list_pairs(query)?), WHOLE)?;
             serde_json::from_slice(&answer.ok()?.body).ok()
         };
@@ -97,6 +105,9 @@ impl Link {
         struct Health {
             sources: Vec<SourceReport>,
         }
+        if self.starts_agents(query.adapters.iter()) {
+            return None;
+        }
         let answer = self.ask(&format!("/v1/sessions?{}", list_pairs(query)?), "application/json")?.ok()?;
         let Health { sources } = serde_json::from_slice(&answer.body).ok()?;
         Some(Written { body: answer.body, sources })
@@ -107,6 +118,9 @@ impl Link {
         selector: &Selector,
         purpose: Purpose,
     ) -> Option<Result<(Surveyed, Vec<SourceReport>), FindError>> {
+        if self.starts_agents(selector.adapter.iter()) {
+            return None;
+        }
         let narrow = [("adapter", &selector.adapter), ("root", &selector.root), ("cwd", &selector.cwd)];
         let narrow = narrow.into_iter().filter_map(|(name, value)| Some((name, value.clone()?)));
         let usage = ("usage", (purpose == Purpose::Show).to_string());

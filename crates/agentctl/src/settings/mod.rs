@@ -1,5 +1,6 @@
 //! `config.toml`: its contents, and the origin of each effective value. Pure; `surroundings` reads the file.
 
+mod acp;
 mod adapters;
 mod hosts;
 mod mistakes;
@@ -12,6 +13,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use agentctl_adapters::agents::acp::AcpAgent;
 use agentctl_fleet::act::launch::Defaults;
 use agentctl_fleet::{Price, Prices};
 use agentctl_hosts::HostName;
@@ -19,6 +21,8 @@ use agentctl_hosts::ssh::SshHost;
 use agentctl_model::Environ;
 use serde::Deserialize;
 
+pub(crate) use self::acp::AcpSettings;
+use self::acp::{AcpForm, AcpName, LaunchName};
 pub(crate) use self::adapters::AdapterSettings;
 use self::adapters::{AdapterForm, AdapterName};
 use self::hosts::{HostForm, HostKey};
@@ -86,6 +90,8 @@ pub(crate) struct Settings {
     adapters: BTreeMap<String, AdapterSettings>,
     /// The machines that can be asked, by name.
     pub(crate) hosts: BTreeMap<HostName, SshHost>,
+    /// The agents that the file names to be spoken with over ACP, by their names without the prefix.
+    pub(crate) acp: BTreeMap<String, AcpSettings>,
     pub(crate) webhook: Webhook,
     pub(crate) notify: Notify,
     /// How long the record of an ended launch is kept.
@@ -99,9 +105,10 @@ impl Settings {
     /// The settings of a file with this text, without its mistakes; the environment overrides the file.
     pub(crate) fn parse(text: &str, environ: &Environ) -> Self {
         let odd = |file: &FileForm| {
-            file.adapters.iter().find_map(|(name, form)| {
+            let adapters = file.adapters.iter().find_map(|(name, form)| {
                 form.mistake(&name.0).map(|(key, words)| (format!("adapters.{}.{key}", name.0), words))
-            })
+            });
+            adapters.or_else(|| acp::mistake(file.adapter.as_ref(), &file.acp))
         };
         let (file, mistakes) = mistakes::read::<FileForm>(text, odd);
         Self { mistakes, ..file.settle(environ) }
@@ -153,6 +160,14 @@ impl Settings {
         names.filter_map(|name| Some((name.to_owned(), self.adapter(name).binary.value?))).collect()
     }
 
+    /// The agents that can be started over ACP: those that are known, as the file changes them, and those that it names.
+    pub(crate) fn acp_agents(&self) -> Vec<AcpAgent> {
+        let configured: Vec<AcpAgent> = self.acp.iter().map(|(name, chosen)| chosen.agent(name)).collect();
+        let is_changed = |known: &AcpAgent| configured.iter().any(|own| own.name == known.name);
+        let known = agentctl_adapters::agents::acp::built_in().into_iter().filter(|known| !is_changed(known));
+        known.chain(configured.iter().cloned()).collect()
+    }
+
     /// What is launched by default.
     pub(crate) fn launch_defaults(&self) -> Defaults {
         Defaults { adapter: self.adapter.value.clone(), model: self.model.value.clone() }
@@ -163,12 +178,13 @@ impl Settings {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct FileForm {
-    adapter: Option<AdapterName>,
+    adapter: Option<LaunchName>,
     model: Option<String>,
     host: Option<String>,
     http: Option<Loopback>,
     adapters: BTreeMap<AdapterName, AdapterForm>,
     hosts: BTreeMap<HostKey, HostForm>,
+    acp: BTreeMap<AcpName, AcpForm>,
     webhook: WebhookForm,
     notify: NotifyForm,
     retention: RetentionForm,
@@ -186,6 +202,7 @@ impl FileForm {
             http: Setting::optional(self.http.map(|http| http.0)),
             adapters: adapters.collect(),
             hosts: self.hosts.into_iter().map(|(name, form)| (name.0, form.settle())).collect(),
+            acp: self.acp.into_iter().map(|(name, form)| (name.0, form.settle(home.as_deref()))).collect(),
             webhook: self.webhook.settle(environ),
             notify: self.notify.settle(),
             launches_kept: Setting::layered(RETENTION, self.retention.launches.map(|kept| kept.0)),
@@ -285,6 +302,24 @@ mod tests {
     }
 
     #[test]
+    fn an_agent_over_acp_is_named_and_a_known_one_is_changed() {
+        let text = "adapter = \"acp:goose\"\n[acp.goose]\ncommand = [\"~/bin/goose\", \"acp\"]\nenv = {A = \"b\"}\n\
+                    timeout = \"5s\"\n[acp.gemini]\nenv = {C = \"d\"}\n";
+        let settings = parse(text);
+        assert_eq!(settings.mistakes, []);
+        let agents = settings.acp_agents();
+        let agent = |name: &str| agents.iter().find(|agent| agent.name == name).unwrap();
+        let goose = agent("acp:goose");
+        assert_eq!((goose.command[0].as_str(), goose.native), ("/home/dev/bin/goose", None));
+        assert_eq!((goose.env["A"].as_str(), goose.opening_timeout), ("b", Duration::from_secs(5)));
+        let gemini = agent("acp:gemini");
+        assert_eq!((gemini.command.join(" ").as_str(), gemini.native), ("gemini --acp", Some("gemini")));
+        assert_eq!(gemini.env.keys().collect::<Vec<_>>(), ["C", "GEMINI_CLI_NO_RELAUNCH"]);
+        assert_eq!(agents.iter().filter(|agent| agent.name == "acp:gemini").count(), 1);
+        assert_eq!(agent("acp:codex-acp").native, Some("codex"));
+    }
+
+    #[test]
     fn each_value_knows_where_it_came_from() {
         let settings = parse(
             "[adapters.claude-code]\nroots = [\"~/work/.claude\", \"/srv/claude\"]\ntimeout = \"1m 30s\"\n",
@@ -321,6 +356,13 @@ mod tests {
             ("[prices.m]\nin = \"3\"\n", 2, "expected a number"),
             ("[prices]\nm = 3\n", 2, "expected a table"),
             ("[adapters.codex]\nroots = \"/x\"\n", 2, "expected a list"),
+            ("[acp.goose]\nenv = {}\n", 1, "`command` is missing"),
+            ("[acp.goose]\ncommand = []\n", 1, "names no program"),
+            ("[acp.goose]\ncommand = \"goose acp\"\n", 1, "no list of words"),
+            ("[acp.goose]\ncommand = [\"goose\"]\nenv = {\"A=B\" = \"x\"}\n", 3, "A=B"),
+            ("[acp.goose]\ncommand = [\"goose\"]\nargs = []\n", 3, "args"),
+            ("[acp.\"a b\"]\ncommand = [\"goose\"]\n", 1, "a b"),
+            ("adapter = \"acp:goose\"\n", 1, "[acp.goose]"),
             ("[prices.m]\nin = 3\nout = -1\n", 3, "-1"),
             ("[prices.m]\ncache_read = 1\n", 2, "cacheRead"),
         ] {

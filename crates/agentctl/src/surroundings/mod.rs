@@ -7,6 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use agentctl_adapters::agents::acp;
 use agentctl_adapters::{Adapter, Gateway, Keys, Root, Secret};
 use agentctl_daemon::{Home, HomeError};
 use agentctl_files::own;
@@ -112,7 +113,7 @@ impl Surroundings {
 
     /// The caller for whom agents are started and stopped: this process.
     pub(crate) fn caller(&self, settings: &Settings) -> Result<Caller, Failure> {
-        let agentctl = std::env::current_exe().map_err(|error| {
+        let agentctl = own_program().map_err(|error| {
             Failure::new(ErrorKind::Failed, format!("cannot find agentctl itself: {error}"))
         })?;
         Ok(Caller {
@@ -199,7 +200,15 @@ impl Surroundings {
                 sources.extend(roots.into_iter().map(|root| Source { adapter, root, timeout }));
             }
         }
-        let fleet = Fleet::new(sources, agentctl_process::system()).with_prices(settings.prices.clone());
+        let agents = settings.acp_agents();
+        // The sessions of the others are read by the adapters that know them.
+        for agent in agents.iter().filter(|agent| agent.native.is_none()) {
+            let (adapter, root) = (acp::adapter(agent), acp::root(agent));
+            sources.push(Source { adapter, root, timeout: settings.adapter(&agent.name).timeout.value });
+        }
+        let fleet = Fleet::new(sources, agentctl_process::system())
+            .with_prices(settings.prices.clone())
+            .with_acp(agents, self.environ.clone());
         match self.own_folder() {
             Some((folder, _)) => fleet.with_launches(folder.join(agentctl_fleet::keep::launches::FOLDER)),
             None => fleet,
@@ -321,6 +330,14 @@ impl From<SettingsError> for Failure {
         Self::new(ErrorKind::Failed, message)
             .hint("`agentctl config check` tries it again once it is corrected")
     }
+}
+
+/// This program. Where the file that a daemon runs was replaced by an update, the kernel calls it deleted, and the one in
+/// its place is meant.
+fn own_program() -> std::io::Result<PathBuf> {
+    let exact = std::env::current_exe()?;
+    let replaced = exact.to_str().and_then(|path| path.strip_suffix(" (deleted)")).map(PathBuf::from);
+    Ok(replaced.filter(|_| agentctl_files::real_path(&exact).is_err()).unwrap_or(exact))
 }
 
 #[cfg(test)]

@@ -125,6 +125,13 @@ impl House {
         Some(self.serving(command))
     }
 
+    /// The same of another program.
+    pub(crate) fn daemon_of(&self, program: &Path) -> Background {
+        let mut command = self.home.command(program);
+        command.args(["daemon", "run"]);
+        self.serving(command)
+    }
+
     fn limited(&self, limit: &str, arguments: &[&str]) -> Background {
         let mut command = self.home.command("sh");
         let line = format!("{limit} && exec \"$0\" daemon run \"$@\"");

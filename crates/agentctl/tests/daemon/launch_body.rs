@@ -144,3 +144,20 @@ fn what_the_slots_of_a_group_did_is_told_as_on_the_command_line() {
     assert!(refused.code == Some(4) && refused.stderr.contains(&group), "{refused:?}");
     scene.open_the_gate();
 }
+
+/// An update puts another file in the place of the one that the daemon runs.
+#[test]
+fn a_daemon_whose_program_was_replaced_still_launches() {
+    let scene = Scene::set();
+    let house = &scene.house;
+    let (program, update) = (house.home.path().join("agentctl"), house.home.path().join("agentctl.new"));
+    for copy in [&program, &update] {
+        fs::copy(env!("CARGO_BIN_EXE_agentctl"), copy).unwrap();
+    }
+    let _daemon = house.daemon_of(&program);
+    fs::rename(&update, &program).unwrap();
+    let body = json!({"adapter": "claude-code", "cwd": house.home.work_dir("a"), "prompt": "x"});
+    let launched = house.write("POST", "/v1/sessions", &body.to_string());
+    assert_eq!(launched.status, 200, "{launched:?}");
+    scene.open_the_gate();
+}

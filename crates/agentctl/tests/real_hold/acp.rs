@@ -5,78 +5,84 @@ use std::fs;
 use agentctl_testkit::{NodeAgent, Skip, TestHome};
 use serde_json::{Value, json};
 
-use crate::rounds::{self, Always, Manner};
-use crate::steer::Scene;
+use crate::manner::{Agent, Always, Asks, MidTurn, RUNNER, nothing, question_of, shell};
+use crate::road::Road;
+use crate::{Stage, rounds};
 
-/// Everything that these agents have in common.
-fn does_the_rounds(scene: &Scene, manner: Manner, settings: &str) {
-    let held = rounds::speaks(scene);
-    rounds::hears_in_mid_turn(&held, manner);
-    rounds::asks(&held, manner);
-    rounds::asks_once(&held, manner, settings);
-    if manner.has_questions {
-        rounds::answers_a_question(&held, "ask_user_question");
-    }
-    rounds::is_interrupted(&held);
-    rounds::is_interrupted_while_it_waits(&held);
-    rounds::survives_an_error(&held, "");
-    let held = rounds::is_resumed(&held);
-    rounds::at_work(&held);
-    held.stop("interrupted");
-}
-
-const GEMINI: Manner = Manner {
-    queues: false,
-    reason: "as-message",
-    goes_on: false,
-    always: Always::Session,
-    has_questions: false,
+pub(crate) static GEMINI: Agent = Agent {
+    name: "gemini",
+    settle: |home, url| NodeAgent::gemini(home, url).map(drop),
+    asks: Some(Asks { settings: &[".gemini/settings.json"], ..ASKS }),
+    ..ACP
 };
-const COPILOT: Manner = Manner { always: Always::Wider, ..GEMINI };
-const QWEN: Manner = Manner { has_questions: true, ..COPILOT };
 
-#[test]
-fn gemini_is_spoken_to_and_answered() {
-    let Some(scene) =
-        Scene::with_model(rounds::model(), "gemini", |home, url| NodeAgent::gemini(home, url).map(drop))
-    else {
-        return;
-    };
-    does_the_rounds(&scene, GEMINI, ".gemini/settings.json");
-}
+pub(crate) static QWEN: Agent = Agent {
+    name: "qwen",
+    settle: settle_qwen,
+    asks: Some(Asks { always: Always::Wider, settings: &[".qwen/settings.json"], ..ASKS }),
+    question: Some(|| question_of("ask_user_question")),
+    ..ACP
+};
 
-#[test]
-fn qwen_is_spoken_to_and_answered() {
-    let Some(scene) = Scene::with_model(rounds::model(), "qwen", qwen) else { return };
-    does_the_rounds(&scene, QWEN, ".qwen/settings.json");
-}
+pub(crate) static COPILOT: Agent = Agent {
+    name: "copilot",
+    settle: |home, url| NodeAgent::copilot(home, url).map(drop),
+    asks: Some(Asks { always: Always::Wider, settings: &[".copilot/config.json"], ..ASKS }),
+    ..ACP
+};
 
-#[test]
-fn copilot_is_spoken_to_and_answered() {
-    let Some(scene) =
-        Scene::with_model(rounds::model(), "copilot", |home, url| NodeAgent::copilot(home, url).map(drop))
-    else {
-        return;
-    };
-    does_the_rounds(&scene, COPILOT, ".copilot/config.json");
-}
+pub(crate) static KIMI: Agent = Agent {
+    name: "kimi",
+    settle: |home, url| NodeAgent::kimi(home, url).map(drop),
+    asks: Some(Asks { settings: &[".kimi-code/config.toml"], ..ASKS }),
+    ..ACP
+};
 
-#[test]
-fn kimi_is_spoken_to_and_answered() {
-    let Some(scene) =
-        Scene::with_model(rounds::model(), "kimi", |home, url| NodeAgent::kimi(home, url).map(drop))
-    else {
-        return;
-    };
-    does_the_rounds(&scene, GEMINI, ".kimi-code/config.toml");
-}
+/// What they have in common.
+const ACP: Agent = Agent {
+    name: "",
+    settle: |_, _| Ok(()),
+    model: None,
+    arguments: nothing,
+    runs: shell,
+    witness: RUNNER,
+    mid_turn: MidTurn::Waits,
+    asks: None,
+    question: None,
+    failure: "",
+};
+const ASKS: Asks = Asks { reason: "as-message", goes_on: false, always: Always::Session, settings: &[] };
 
 /// Its own default mode asks a model whether to ask.
-fn qwen(home: &mut TestHome, url: &str) -> Result<(), Skip> {
+fn settle_qwen(home: &mut TestHome, url: &str) -> Result<(), Skip> {
     NodeAgent::qwen(home, url)?;
     let path = home.path().join(".qwen/settings.json");
     let mut settings: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     settings["tools"] = json!({"approvalMode": "default"});
     fs::write(path, settings.to_string()).unwrap();
     Ok(())
+}
+
+#[test]
+fn gemini_is_spoken_to_and_answered() {
+    let Some(stage) = Stage::set(&GEMINI, Road::Alone) else { return };
+    rounds::all(&stage);
+}
+
+#[test]
+fn qwen_is_spoken_to_and_answered() {
+    let Some(stage) = Stage::set(&QWEN, Road::Alone) else { return };
+    rounds::all(&stage);
+}
+
+#[test]
+fn copilot_is_spoken_to_and_answered() {
+    let Some(stage) = Stage::set(&COPILOT, Road::Alone) else { return };
+    rounds::all(&stage);
+}
+
+#[test]
+fn kimi_is_spoken_to_and_answered() {
+    let Some(stage) = Stage::set(&KIMI, Road::Alone) else { return };
+    rounds::all(&stage);
 }

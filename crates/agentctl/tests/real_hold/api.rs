@@ -1,48 +1,15 @@
 //! Held sessions through HTTP, and what the stream of events says of them.
 
-use std::os::unix::net::UnixStream;
-
 use agentctl_testkit::{Background, until_seen};
 use serde_json::{Value, json};
 
-use crate::house::{Reply, exchange};
-use crate::steer::{ENDLESS, Scene};
-use crate::{PATIENCE, claude};
+use crate::claude::CLAUDE_CODE;
+use crate::manner::question_of;
+use crate::road::{Client, Road};
+use crate::steer::ENDLESS;
+use crate::{PATIENCE, Stage};
 
-/// A daemon in the home of a scene, and a client for it.
-struct Api<'s> {
-    scene: &'s Scene,
-    _daemon: Background,
-}
-
-impl<'s> Api<'s> {
-    fn open(scene: &'s Scene) -> Self {
-        let daemon = Background::spawn(&scene.home, scene.home.agentctl_command(&["daemon", "run"]));
-        let api = Self { scene, _daemon: daemon };
-        until_seen(PATIENCE, "the daemon to serve", || match api.try_ask("GET", "/healthz", "") {
-            Some(reply) if reply.status == 200 => Ok(()),
-            other => Err(format!("{other:?}")),
-        });
-        api
-    }
-
-    fn try_ask(&self, method: &str, target: &str, body: &str) -> Option<Reply> {
-        let mut stream = UnixStream::connect(self.scene.home.agentctl_home().join("agentctl.sock")).ok()?;
-        stream.set_read_timeout(Some(PATIENCE)).ok()?;
-        let request = format!(
-            "{method} {target} HTTP/1.1\r\nHost: agentctl\r\nConnection: close\r\n\
-             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
-            body.len()
-        );
-        exchange(&mut stream, &request)
-    }
-
-    #[track_caller]
-    fn ask(&self, method: &str, target: &str, body: &Value) -> Reply {
-        let body = if body.is_null() { String::new() } else { body.to_string() };
-        self.try_ask(method, target, &body).expect("the daemon answers")
-    }
-
+impl Client {
     #[track_caller]
     fn done(&self, target: &str, body: &Value) -> Value {
         let reply = self.ask("POST", target, body);
@@ -57,18 +24,18 @@ impl<'s> Api<'s> {
             if fits(&seen) { Ok(seen) } else { Err(format!("{seen:#}")) }
         })
     }
+}
 
-    /// The events, as a person follows them.
-    fn listen(&self) -> Background {
-        let mut command = self.scene.home.agentctl_command(&["events"]);
-        command.env_remove("AGENTCTL_NO_DAEMON");
-        let events = Background::spawn(&self.scene.home, command);
-        until_seen(PATIENCE, "the listener", || {
-            let daemon = self.ask("GET", "/v1/daemon", &Value::Null).json();
-            if daemon["listeners"].as_u64() > Some(0) { Ok(()) } else { Err(format!("{daemon:#}")) }
-        });
-        events
-    }
+/// The events, as a person follows them.
+fn listen(stage: &Stage, api: &Client) -> Background {
+    let mut command = stage.scene.home.agentctl_command(&["events"]);
+    command.env_remove("AGENTCTL_NO_DAEMON");
+    let events = Background::spawn(&stage.scene.home, command);
+    until_seen(PATIENCE, "the listener", || {
+        let daemon = api.ask("GET", "/v1/daemon", &Value::Null).json();
+        if daemon["listeners"].as_u64() > Some(0) { Ok(()) } else { Err(format!("{daemon:#}")) }
+    });
+    events
 }
 
 /// The first event of this kind that fits.
@@ -83,9 +50,9 @@ fn told(events: &Background, kind: &str, fits: impl Fn(&Value) -> bool) -> Value
 
 #[test]
 fn claude_code_is_held_through_http() {
-    let Some(scene) = claude::scene() else { return };
-    let api = Api::open(&scene);
-    let events = api.listen();
+    let Some(stage) = Stage::set(&CLAUDE_CODE, Road::Http) else { return };
+    let (scene, api) = (&stage.scene, Client::of(&stage.scene));
+    let events = listen(&stage, &api);
     let order =
         json!({"adapter": "claude-code", "prompt": "[[text:one]] first", "cwd": scene.cwd, "hold": true});
     let launched = api.done("/v1/sessions", &order);
@@ -119,13 +86,12 @@ fn claude_code_is_held_through_http() {
     assert_eq!(idle["lastMessage"], "two", "{idle:#}");
     assert!(scene.cwd.join("allowed").exists() && !scene.cwd.join("denied").exists());
 
-    let question = r#"{"questions": [ {"question": "Which colour?", "header": "Colour", "multiSelect": false,
-        "options": [ {"label": "Red", "description": "r"}, {"label": "Blue", "description": "b"} ] } ] }"#;
-    let message = json!({"message": format!("[[tool:AskUserQuestion|{question}]] [[text:three]]")});
+    let message = json!({"message": format!("{} [[text:three]]", question_of("AskUserQuestion"))});
     api.done(&format!("{session}/send"), &message);
     api.becomes(&session, "the question", |seen| seen["pending"][0]["kind"] == "question");
-    api.done(&answer, &json!({"text": "Blue"}));
+    api.done(&answer, &json!({"text": "rather green"}));
     api.becomes(&session, "the end of the turn", |seen| seen["lastMessage"] == "three");
+    scene.model.wait_request("the answer", |seen| seen.body.to_string().contains("rather green"));
 
     api.done(&format!("{session}/send"), &json!({"message": "[[hang:stream]] in a stream"}));
     scene.model.wait_turn("[[hang:stream]] in a stream", 0);

@@ -3,48 +3,41 @@
 use agentctl_testkit::{Claude, until_seen};
 use rustix::process::Signal;
 
-use crate::rounds::{self, Always, Manner};
-use crate::steer::Scene;
-use crate::{Held, PATIENCE, wait_for};
+use crate::manner::{Agent, Always, Asks, AtInterrupt, MidTurn, RUNNER, nothing, question_of, shell};
+use crate::road::Road;
+use crate::{Held, PATIENCE, Stage, rounds, wait_for};
 
-const MANNER: Manner = Manner {
-    queues: true,
-    reason: "with-answer",
-    goes_on: true,
-    always: Always::Session,
-    has_questions: true,
+pub(crate) static CLAUDE_CODE: Agent = Agent {
+    name: "claude-code",
+    settle: |home, url| Claude::settle(home, url).map(drop),
+    model: None,
+    arguments: nothing,
+    runs: shell,
+    witness: RUNNER,
+    mid_turn: MidTurn::Queued(AtInterrupt::GoesOn),
+    asks: Some(Asks {
+        reason: "with-answer",
+        goes_on: true,
+        always: Always::Session,
+        settings: &[".claude/settings.json"],
+    }),
+    question: Some(|| question_of("AskUserQuestion")),
+    failure: "for good",
 };
-
-pub(crate) fn scene() -> Option<Scene> {
-    Scene::with_model(rounds::model(), "claude-code", |home, url| Claude::settle(home, url).map(drop))
-}
 
 #[test]
 fn claude_code_is_spoken_to_and_answered() {
-    let Some(scene) = scene() else { return };
-    let held = rounds::speaks(&scene);
-    rounds::hears_in_mid_turn(&held, MANNER);
-    rounds::asks(&held, MANNER);
-    rounds::asks_once(&held, MANNER, ".claude/settings.json");
-    rounds::answers_a_question(&held, "AskUserQuestion");
-    rounds::is_interrupted(&held);
-    rounds::is_interrupted_while_it_waits(&held);
-    rounds::survives_an_error(&held, "for good");
-    let held = rounds::is_resumed(&held);
-    rounds::at_work(&held);
-    held.stop("interrupted");
+    let Some(stage) = Stage::set(&CLAUDE_CODE, Road::Alone) else { return };
+    rounds::all(&stage);
 }
 
 /// The agent finishes its turn without its runner; then the session is what its records say.
 #[test]
 fn a_killed_runner_leaves_the_turn_to_its_end() {
-    let Some(scene) = scene() else { return };
+    let Some(stage) = Stage::set(&CLAUDE_CODE, Road::Alone) else { return };
+    let scene = &stage.scene;
     let tool = "touch began; until [ -e go ]; do sleep 0.1; done";
-    let held = Held::launch(
-        &scene,
-        &format!("[[bash:{tool}]] [[text:to its end]]"),
-        &["--permission-mode", "bypass"],
-    );
+    let held = stage.hold(&format!("[[bash:{tool}]] [[text:to its end]]"), &["--permission-mode", "bypass"]);
     wait_for(&held, "began");
     scene.home.signal(held.runner(), Signal::KILL);
     let seen = held.becomes("the truth", |seen| seen["status"] != "unknown");
@@ -69,8 +62,9 @@ fn a_killed_runner_leaves_the_turn_to_its_end() {
 /// A request that nobody can answer any more is refused by the agent itself.
 #[test]
 fn a_runner_killed_while_the_agent_waits_denies() {
-    let Some(scene) = scene() else { return };
-    let held = Held::launch(&scene, "[[bash:touch asked]] [[text:went on]]", &[]);
+    let Some(stage) = Stage::set(&CLAUDE_CODE, Road::Alone) else { return };
+    let scene = &stage.scene;
+    let held = stage.hold("[[bash:touch asked]] [[text:went on]]", &[]);
     let pending = held.asked("approval");
     scene.home.signal(held.runner(), Signal::KILL);
     until_seen(PATIENCE, "the end of the turn", || {
@@ -90,27 +84,50 @@ fn a_runner_killed_while_the_agent_waits_denies() {
 
 #[test]
 fn two_are_held_in_two_worktrees() {
-    let Some(scene) = scene() else { return };
-    let launch = |branch: &str| {
-        Held::launch(
-            &scene,
-            &format!("[[bash:touch {branch}]] [[text:{branch}]]"),
-            &["--worktree", ".", "--branch", branch],
-        )
-    };
-    let (one, other) = (launch("left"), launch("right"));
-    let (asked, _) = (one.asked("approval"), other.asked("approval"));
-    // The id of one session's request is nothing to the other.
-    other.refused("approve", &["--request", asked["id"].as_str().unwrap()]);
-    let _ = one.done("approve", &[]);
-    let row = one.idle("left");
-    assert!(std::path::Path::new(row["cwd"].as_str().unwrap()).join("left").exists(), "{row:#}");
-    other.asked("approval");
-    let _ = other.done("deny", &[]);
-    other.idle("right");
-    let stopped = one.done("stop", &[]);
-    assert_eq!(stopped["sessions"][0]["stopped"], true, "{stopped:#}");
-    assert_eq!(other.send("[[text:still here]] go on"), "now");
-    other.idle("still here");
-    other.stop("completed");
+    let Some(stage) = Stage::set(&CLAUDE_CODE, Road::Alone) else { return };
+    rounds::two_in_two_worktrees(&stage);
+}
+
+#[test]
+fn a_launch_waits_for_the_first_turn() {
+    let Some(stage) = Stage::set(&CLAUDE_CODE, Road::Alone) else { return };
+    rounds::waits_for_the_first_turn(&stage);
+}
+
+/// `/clear` begins another session in the same process. The launch goes on with that one, and the one before is stopped.
+#[test]
+fn after_clear_the_new_session_is_held() {
+    let Some(stage) = Stage::set(&CLAUDE_CODE, Road::Alone) else { return };
+    let first = stage.hold("[[text:one]] first", &["--on-complete", "echo $AGENTCTL_SESSION_ID >> ended"]);
+    let launch = first.idle("one")["launch"]["id"].clone();
+    assert_eq!(first.done("send", &["/clear", "--command"])["accepted"], "now");
+    // The agent notes the new session a moment before it says so on the line.
+    let second = until_seen(PATIENCE, "another session of this launch", || {
+        let list = stage.run(&["list", "--json"]).ok().json();
+        match list["sessions"].as_array().unwrap().as_slice() {
+            [row] if row["id"] != first.id.as_str() && row["launch"]["id"] == launch => Ok(row.clone()),
+            _ => Err(format!("{list:#}")),
+        }
+    });
+    assert_eq!(second["status"], "idle", "{second:#}");
+    let second = Held { id: second["id"].as_str().unwrap().to_owned(), ..first };
+    let before = first.status();
+    assert_eq!(
+        (&before["status"], &before["outcome"], &before["pid"]),
+        (&"stopped".into(), &"completed".into(), &serde_json::Value::Null),
+        "{before:#}"
+    );
+    assert!(first.refused("send", &["too late"]).contains("resume"));
+
+    assert_eq!(second.send("[[text:two]] and now"), "now");
+    second.idle("two");
+    second.asks_to_run("touch allowed", "[[text:three]]");
+    let _ = second.done("approve", &[]);
+    second.idle("three");
+    assert!(second.exists("allowed") && !second.model_heard("too late"));
+    rounds::at_work(&second);
+    second.stop("interrupted");
+    let told = std::fs::read_to_string(stage.scene.cwd.join("ended")).unwrap();
+    assert_eq!(told.trim(), second.id, "its end is told once, and of the session that ended");
+    assert_eq!(first.status()["outcome"], "completed");
 }

@@ -8,45 +8,132 @@
 
 mod acp;
 mod api;
+mod bridges;
 mod claude;
 #[path = "../daemon/house.rs"]
 #[allow(dead_code, reason = "another test's room, of which a part is used")]
 mod house;
+mod manner;
 mod pi;
+mod road;
+mod roads;
 mod rounds;
+mod servers;
 #[path = "../steer/mod.rs"]
 mod steer;
 
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use agentctl_testkit::{Background, Output, until, until_seen};
+use manner::{Agent, RUNNER};
+use road::{Begun, Client, Road};
 use serde_json::{Value, json};
 use steer::{ENDLESS, Scene};
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 
-/// One held session, reached through the command line.
-pub(crate) struct Held<'s> {
-    pub(crate) scene: &'s Scene,
-    pub(crate) id: String,
+/// One agent at its home, and the way by which its sessions are reached.
+pub(crate) struct Stage {
+    pub(crate) agent: &'static Agent,
+    pub(crate) scene: Scene,
+    road: Road,
+    _daemon: Option<Background>,
 }
 
-impl<'s> Held<'s> {
-    pub(crate) fn launch(scene: &'s Scene, prompt: &str, more: &[&str]) -> Self {
-        let mut arguments = vec!["launch", scene.adapter, "-p", prompt, "--hold", "--json"];
-        arguments.extend(scene.model_name.into_iter().flat_map(|model| ["--model", model]));
+impl Stage {
+    /// `None`, with a printed reason, when the agent is not available here.
+    pub(crate) fn set(agent: &'static Agent, road: Road) -> Option<Self> {
+        let scene = Scene::with_model(rounds::model(), agent.name, agent.settle)?;
+        let scene = Scene { model_name: agent.model, ..scene };
+        let daemon = (road != Road::Alone).then(|| road::open(&scene));
+        Some(Self { agent, scene, road, _daemon: daemon })
+    }
+
+    /// A scene that is set already, without a daemon.
+    pub(crate) fn alone(agent: &'static Agent, scene: Scene) -> Self {
+        Self { agent, scene, road: Road::Alone, _daemon: None }
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
+        match self.road {
+            Road::Alone => self.scene.agentctl(arguments),
+            Road::Daemon => {
+                let mut command = self.scene.home.agentctl_command(arguments);
+                command.current_dir(&self.scene.cwd).env_remove("AGENTCTL_NO_DAEMON");
+                self.scene.home.run(command)
+            }
+            Road::Http => Client::of(&self.scene).run(arguments, &self.scene.cwd),
+        }
+    }
+
+    /// A command that is still at work when this returns.
+    fn begin(&self, arguments: &[&str]) -> Begun {
+        if self.road == Road::Http {
+            return Begun::request(Client::of(&self.scene), arguments, &self.scene.cwd);
+        }
+        let mut command = self.scene.home.agentctl_command(arguments);
+        command.current_dir(&self.scene.cwd);
+        if self.road == Road::Daemon {
+            command.env_remove("AGENTCTL_NO_DAEMON");
+        }
+        Begun::Command(Background::spawn(&self.scene.home, command))
+    }
+
+    /// The command that launches a session that is held. `own` is for the agent's program.
+    fn launching<'a>(&self, prompt: &'a str, more: &[&'a str], own: &'a [String]) -> Vec<&'a str> {
+        let mut arguments = vec!["launch", self.scene.adapter, "-p", prompt, "--hold", "--json"];
+        arguments.extend(self.scene.model_name.into_iter().flat_map(|model| ["--model", model]));
         arguments.extend(more);
-        let launched = scene.agentctl(&arguments).ok().json();
+        arguments.extend(own.iter().map(String::as_str));
+        arguments
+    }
+
+    /// Launches a session that is held.
+    #[track_caller]
+    pub(crate) fn hold(&self, prompt: &str, more: &[&str]) -> Held<'_> {
+        let own = (self.agent.arguments)(&self.scene);
+        let launched = self.run(&self.launching(prompt, more, &own)).ok().json();
         assert!(
             matches!(launched["status"].as_str(), Some("running" | "waiting" | "idle")),
             "the first turn was seen: {launched:#}"
         );
-        Self { scene, id: launched["id"].as_str().unwrap().to_owned() }
+        Held { stage: self, scene: &self.scene, id: launched["id"].as_str().unwrap().to_owned() }
     }
 
+    #[track_caller]
+    pub(crate) fn status(&self, id: &str) -> Value {
+        self.run(&["status", id, "--json"]).ok().json()
+    }
+
+    /// The processes of this home without those of the daemon.
+    pub(crate) fn processes(&self) -> Vec<(u32, String)> {
+        let mut found = self.scene.processes();
+        found.retain(|(_, line)| !line.contains("agentctl daemon run"));
+        found
+    }
+
+    #[track_caller]
+    pub(crate) fn wait_for_silence(&self) {
+        until_seen(PATIENCE, "the end of all processes", || match self.processes() {
+            left if left.is_empty() => Ok(()),
+            left => Err(format!("{left:#?}")),
+        });
+    }
+}
+
+/// One held session.
+pub(crate) struct Held<'s> {
+    pub(crate) stage: &'s Stage,
+    pub(crate) scene: &'s Scene,
+    pub(crate) id: String,
+}
+
+impl Held<'_> {
     /// A command about this session.
     pub(crate) fn run(&self, verb: &str, more: &[&str]) -> Output {
-        self.scene.agentctl(&[&[verb, &self.id], more].concat())
+        self.stage.run(&[&[verb, &self.id], more].concat())
     }
 
     #[track_caller]
@@ -69,16 +156,19 @@ impl<'s> Held<'s> {
     }
 
     /// A command that is still at work when this returns.
-    pub(crate) fn begin(&self, verb: &str, more: &[&str]) -> Background {
-        let mut command = self.scene.home.agentctl_command(&[&[verb, &self.id], more, &["--json"]].concat());
-        command.current_dir(&self.scene.cwd);
-        Background::spawn(&self.scene.home, command)
+    pub(crate) fn begin(&self, verb: &str, more: &[&str]) -> Begun {
+        self.stage.begin(&[&[verb, &self.id], more, &["--json"]].concat())
+    }
+
+    #[track_caller]
+    pub(crate) fn status(&self) -> Value {
+        self.stage.status(&self.id)
     }
 
     #[track_caller]
     pub(crate) fn becomes(&self, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
         until_seen(PATIENCE, what, || {
-            let seen = self.scene.status(&self.id);
+            let seen = self.status();
             if fits(&seen) { Ok(seen) } else { Err(format!("{seen:#}")) }
         })
     }
@@ -96,25 +186,34 @@ impl<'s> Held<'s> {
     /// What the session waits for, as the list shows it.
     #[track_caller]
     pub(crate) fn asked(&self, kind: &str) -> Value {
-        self.becomes("a request", |seen| seen["status"] == "waiting");
-        let list = self.scene.agentctl(&["list", "--json"]).ok().json();
+        self.becomes("a request", |seen| {
+            seen["status"] == "waiting" && seen["pending"][0]["answerable"] == true
+        });
+        let list = self.stage.run(&["list", "--json"]).ok().json();
         let rows = list["sessions"].as_array().unwrap();
         let row = rows.iter().find(|row| row["id"] == self.id.as_str()).unwrap();
         assert_eq!(row["status"], "waiting", "{row:#}");
         let pending = row["pending"][0].clone();
         assert_eq!((&pending["kind"], &pending["answerable"]), (&kind.into(), &true.into()), "{row:#}");
-        assert!(pending["id"].is_string() && pending["since"].is_string(), "{row:#}");
+        // Servers do not always say since when they wait; a runner heard it.
+        let is_timed = pending["since"].is_string() || self.stage.agent.witness != RUNNER;
+        assert!(pending["id"].is_string() && is_timed, "{row:#}");
         pending
     }
 
     /// A message whose tool is asked for.
     #[track_caller]
     pub(crate) fn asks_to_run(&self, command: &str, after: &str) -> Value {
-        assert_eq!(self.send(&format!("[[bash:{command}]] {after}")), "now");
+        assert_eq!(self.send(&format!("{} {after}", self.runs(command))), "now");
         let pending = self.asked("approval");
         let summary = pending["summary"].as_str().unwrap_or_default();
         assert!(summary.contains(command), "a person decides by these words: {pending:#}");
         pending
+    }
+
+    /// The directive that makes the model run a command.
+    pub(crate) fn runs(&self, command: &str) -> String {
+        (self.stage.agent.runs)(command)
     }
 
     pub(crate) fn exists(&self, file: &str) -> bool {
@@ -148,8 +247,8 @@ impl<'s> Held<'s> {
         let stopped = self.done("stop", &[]);
         let report = &stopped["sessions"][0];
         assert_eq!((&report["stopped"], &report["survived"]), (&true.into(), &json!([])), "{stopped:#}");
-        self.scene.wait_for_silence();
-        let after = self.scene.status(&self.id);
+        self.stage.wait_for_silence();
+        let after = self.status();
         assert_eq!(
             (&after["status"], &after["outcome"]),
             (&"stopped".into(), &outcome.into()),
@@ -159,11 +258,19 @@ impl<'s> Held<'s> {
         assert!(late.contains("resume"), "{late}");
     }
 
-    /// What `git status` shows of the folder.
-    pub(crate) fn untracked(&self) -> String {
-        let mut git = self.scene.home.command("git");
-        git.args(["status", "--porcelain"]).current_dir(&self.scene.cwd);
-        self.scene.home.run(git).ok().stdout
+    /// All files of the folder, also those that git is told to ignore.
+    pub(crate) fn files(&self) -> BTreeSet<PathBuf> {
+        fn below(folder: &Path, found: &mut BTreeSet<PathBuf>) {
+            for path in steer::folders(folder).into_iter().filter(|path| !path.ends_with(".git")) {
+                if path.is_dir() {
+                    below(&path, found);
+                }
+                found.insert(path);
+            }
+        }
+        let mut found = BTreeSet::new();
+        below(&self.scene.cwd, &mut found);
+        found
     }
 }
 

@@ -6,43 +6,69 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use agentctl_testkit::agents::{self, pi};
 use agentctl_testkit::{Pi, Skip, TestHome};
 
-use crate::Held;
-use crate::rounds::{self, Always, Manner};
-use crate::steer::Scene;
+use crate::manner::{Agent, Always, Asks, AtInterrupt, MidTurn, RUNNER, nothing, shell};
+use crate::road::Road;
+use crate::{Stage, rounds};
 
-const MANNER: Manner = Manner {
-    queues: true,
-    reason: "as-message",
-    goes_on: true,
-    always: Always::Session,
-    has_questions: false,
+/// As it comes, it never asks.
+pub(crate) static PI: Agent = Agent {
+    name: "pi",
+    settle: |home, url| Pi::settle(home, url).map(drop),
+    model: Some(pi::MODEL),
+    arguments: nothing,
+    runs: shell,
+    witness: RUNNER,
+    mid_turn: MidTurn::Queued(AtInterrupt::Rests),
+    asks: None,
+    question: None,
+    failure: "for good",
+};
+
+/// With an extension that asks. How far its "Always" reaches is up to the extension.
+pub(crate) static PI_WITH_A_GATE: Agent = Agent {
+    settle: settle_beside_its_loader,
+    arguments: |scene| {
+        let gate = scene.home.path().join("gate.js");
+        vec!["--".to_owned(), "-e".to_owned(), gate.to_str().unwrap().to_owned()]
+    },
+    asks: Some(Asks { reason: "as-message", goes_on: false, always: Always::Wider, settings: &[] }),
+    question: Some(|| shell("echo worded")),
+    ..PI
 };
 
 #[test]
 fn pi_is_spoken_to() {
-    let scene = Scene::with_model(rounds::model(), "pi", |home, url| Pi::settle(home, url).map(drop));
-    let Some(scene) = scene else { return };
-    let scene = Scene { model_name: Some(pi::MODEL), ..scene };
-    let held = rounds::speaks(&scene);
-    rounds::hears_in_mid_turn(&held, MANNER);
-    rounds::is_interrupted(&held);
-    rounds::survives_an_error(&held, "for good");
-    let held = rounds::is_resumed(&held);
-    rounds::at_work(&held);
-    held.stop("interrupted");
+    let Some(stage) = Stage::set(&PI, Road::Alone) else { return };
+    rounds::all(&stage);
 }
 
-/// Stock Pi never asks; an extension does.
-const GATE: &str = r#"export default function (pi) {
+#[test]
+fn dialogs_of_pi_are_answered() {
+    let Some(stage) = Stage::set(&PI_WITH_A_GATE, Road::Alone) else { return };
+    rounds::all(&stage);
+    // A choice of an extension can be named by its words.
+    let held = rounds::speaks(&stage);
+    held.asks_to_run("touch named", "[[text:three]]");
+    assert!(held.refused("answer", &["Perhaps"]).contains("Allow, Always, Block"));
+    assert_eq!(held.done("answer", &["Always"])["decision"], "answer");
+    held.idle("three");
+    assert_eq!(held.send("[[bash:mkdir named-too]] [[text:four]]"), "now");
+    held.idle("four");
+    assert!(held.exists("named") && held.exists("named-too"));
+    held.stop("completed");
+}
+
+const GATE: &str = r#"let always = false;
+export default function (pi) {
   pi.on("tool_call", async (event, ctx) => {
     const command = event.input.command ?? "";
-    if (command.includes("chosen")) {
-      const choice = await ctx.ui.select("Allow " + command + "?", ["Allow", "Block"]);
-      return choice === "Allow" ? undefined : { block: true, reason: "chosen: " + choice };
-    }
     if (command.includes("worded")) {
-      return { block: true, reason: "words: " + (await ctx.ui.input("Why?")) };
+      return { block: true, reason: "words: " + (await ctx.ui.input("Which colour?")) };
     }
+    if (always) return undefined;
+    const choice = await ctx.ui.select("Allow command? " + command, ["Allow", "Always", "Block"]);
+    always = choice === "Always";
+    return choice === "Allow" || always ? undefined : { block: true, reason: "chosen: " + choice };
   });
 }
 "#;
@@ -69,34 +95,4 @@ fn settle_beside_its_loader(home: &mut TestHome, url: &str) -> Result<(), Skip> 
     home.put_on_path("pi", &wrapper);
     fs::write(home.path().join("gate.js"), GATE).unwrap();
     Ok(())
-}
-
-#[test]
-fn dialogs_of_pi_are_answered() {
-    let scene = Scene::with_model(rounds::model(), "pi", settle_beside_its_loader);
-    let Some(scene) = scene else { return };
-    let scene = Scene { model_name: Some(pi::MODEL), ..scene };
-    let gate = scene.home.path().join("gate.js");
-    let held = Held::launch(&scene, "[[text:one]] first", &["--", "-e", gate.to_str().unwrap()]);
-    held.idle("one");
-    let first = held.asks_to_run("touch chosen", "[[text:two]]");
-    let taken = held.done("approve", &[]);
-    assert_eq!((&taken["request"], &taken["decision"]), (&first["id"], &"allow-once".into()), "{taken:#}");
-    held.idle("two");
-    assert!(held.exists("chosen"));
-
-    let second = held.asks_to_run("mkdir chosen-not", "[[text:three]]");
-    assert_ne!(first["id"], second["id"]);
-    held.refused("approve", &["--request", first["id"].as_str().unwrap()]);
-    let taken = held.done("deny", &["--message", "not on a Tuesday"]);
-    assert_eq!(taken["message"], "as-message", "{taken:#}");
-    held.becomes("the end of the turn", |seen| seen["status"] == "idle");
-    assert!(!held.exists("chosen-not") && held.model_heard("not on a Tuesday"));
-
-    assert_eq!(held.send("[[bash:touch worded]] [[text:four]]"), "now");
-    held.asked("question");
-    assert_eq!(held.done("answer", &["so be it"])["decision"], "answer");
-    held.idle("four");
-    assert!(held.model_heard("words: so be it"));
-    held.stop("completed");
 }

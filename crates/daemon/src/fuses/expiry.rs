@@ -14,6 +14,7 @@ use agentctl_model::{Event, EventKind, Fuse, Session, Stage};
 use jiff::Timestamp;
 
 use super::Fuses;
+use super::idle_servers::IdleServers;
 use super::limits::{Limits, next_stage_at};
 use crate::run::clock;
 use crate::shared::Shared;
@@ -31,6 +32,7 @@ const RETRY: Duration = Duration::from_secs(5);
 pub(crate) fn run_fuses(shared: &Arc<Shared>) {
     let fuses = &shared.fuses;
     let mut limits = Limits::default();
+    let mut idle_servers = IdleServers::default();
     let mut reported = false;
     loop {
         let now = clock::now();
@@ -65,6 +67,7 @@ pub(crate) fn run_fuses(shared: &Arc<Shared>) {
                 sleep = sleep.min(RETRY);
             }
         }
+        sleep = sleep.min(idle_servers.check(shared));
         let active = fuses.active();
         if active.closed {
             return;
@@ -76,7 +79,7 @@ pub(crate) fn run_fuses(shared: &Arc<Shared>) {
     }
 }
 
-fn until(at: Option<Timestamp>, now: Timestamp) -> Duration {
+pub(super) fn until(at: Option<Timestamp>, now: Timestamp) -> Duration {
     let left = at.map(|at| at.duration_since(now)).and_then(|left| Duration::try_from(left).ok());
     left.unwrap_or(LONGEST_SLEEP).max(Duration::from_millis(1))
 }

@@ -26,6 +26,10 @@ pub trait SessionStopper: Send + Sync + 'static {
 
     /// Ends the session with its whole process tree.
     fn stop(&self, session: &SessionKey, by: &EndedBy) -> Result<(), String>;
+
+    /// Ends the private servers without a runner whose idle timeout is over. Returns what was done, in words, and when
+    /// the next one is due.
+    fn end_unattended(&self, now: Timestamp) -> Result<(Vec<String>, Option<Timestamp>), String>;
 }
 
 /// When each session was last read, and the change counter at that time. A session that writes nothing uses

@@ -2,6 +2,7 @@
 //! survive the daemon. A fuse that expired while the daemon was down fires once when it is back.
 
 mod expiry;
+mod idle_servers;
 mod limits;
 mod spec;
 

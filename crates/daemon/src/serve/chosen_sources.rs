@@ -18,7 +18,7 @@ pub(crate) fn fleet(settings: &dyn Settings, headers: &HeaderMap, peer: &Peer) -
             let wrong = |why: String| Problem::usage(format!("{CALLER}: {why}"));
             let caller: Caller =
                 serde_json::from_slice(value.as_bytes()).map_err(|error| wrong(error.to_string()))?;
-            Ok(own.reading(caller.sources().map_err(wrong)?))
+            Ok(own.reading(caller.sources(&own).map_err(wrong)?))
         }
         _ => Ok(own),
     }

@@ -12,3 +12,4 @@ pub(crate) mod prune;
 pub mod runner;
 pub mod steer;
 pub mod stop;
+pub(crate) mod unattended;

@@ -2,6 +2,7 @@
 //!
 //! Success means that the agent accepted it. Only the next survey says what the agent did with it.
 
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -18,6 +19,7 @@ use serde::Serialize;
 use crate::act::asker::Asker;
 use crate::act::offered::unless_offered;
 use crate::hold::Held;
+use crate::keep::kernel_lock::KernelLock;
 use crate::read::survey::kernel::KernelSnapshot;
 use crate::{Fleet, Offer};
 
@@ -288,8 +290,10 @@ impl Fleet {
             server.answer(target, &answer)?;
             reason
         } else {
+            let alone = self.answer_alone(target, options.timeout)?;
             let way = self.way_in(target)?;
             let said = within(options.timeout, &target.key.adapter, move || {
+                let _alone = alone;
                 way.control.answer(&way.root, &way.view, &way.session, &answer)
             });
             said.map_err(|error| self.with_hint(error, &[Offer::Approve, Offer::Answer], target))?
@@ -300,6 +304,19 @@ impl Fleet {
             message: format!("the denial was accepted, its reason was not: {}", error.message),
             ..error
         })
+    }
+
+    /// Keeps other callers from answering at the same time. Only a session that was launched here has a place for that.
+    fn answer_alone(&self, target: &Surveyed, timeout: Duration) -> Result<Option<KernelLock>, Error> {
+        let (key, ledger) = (&target.key, self.ledger());
+        let Some((folder, _)) = ledger.newest(&key.adapter, &key.root, &key.id) else { return Ok(None) };
+        let failed = |error: io::Error| Error::no_answer(format!("{}: {error}", folder.path().display()));
+        match folder.answer_alone(timeout).map_err(failed)? {
+            Some(alone) => Ok(Some(alone)),
+            None => {
+                Err(Error::new(ErrorKind::TimedOut, "somebody else is answering it; this was not delivered"))
+            }
+        }
     }
 
     fn break_off(&self, target: &Surveyed, options: SteerOptions) -> Result<Acceptance, Error> {

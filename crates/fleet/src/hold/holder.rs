@@ -17,16 +17,16 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::callers::Callers;
 use super::wire::{self, Reply, Report};
-use crate::keep::launches::LaunchFolder;
+use crate::keep::launches::{LaunchFolder, LaunchOrder};
 
 /// What the reader of the agent's output takes at once.
-const CHUNK: usize = 64 << 10;
+pub(super) const CHUNK: usize = 64 << 10;
 
 /// More than this is never waiting to be parsed; then whoever has more waits.
-const MOST_INPUTS: usize = 64;
+pub(super) const MOST_INPUTS: usize = 64;
 
 /// An agent that leaves more than this unread is no longer spoken with.
-const LARGEST_BACKLOG: usize = 256 << 20;
+const LARGEST_BACKLOG: usize = if cfg!(test) { 256 << 10 } else { 256 << 20 };
 
 /// How long an interrupted turn may take to end before the line is closed all the same.
 const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -62,6 +62,12 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
+    /// The limits that a launch was given.
+    pub(crate) fn of(order: &LaunchOrder) -> Self {
+        let time = |ms: Option<u64>| ms.map(Duration::from_millis);
+        Self { turn: time(order.timeout_ms), idle: time(order.idle_timeout_ms) }
+    }
+
     /// Why a session ends to which nobody talked.
     pub(crate) fn idle_end(self) -> EndedBy {
         let length = self.idle.and_then(|limit| SignedDuration::try_from(limit).ok());
@@ -143,14 +149,7 @@ impl Holder {
         limits: Limits,
     ) -> io::Result<Self> {
         let (inbox, inputs) = sync_channel(MOST_INPUTS);
-        let report = Report {
-            state: protocol.state(),
-            asked_at: Vec::new(),
-            since: None,
-            takes_reasons: protocol.takes_reasons(),
-            first_refused: None,
-        };
-        let published = Arc::new(Published::of(report));
+        let published = Arc::new(Published::of(Report::of(protocol.state(), protocol.takes_reasons())));
         let listener = wire::listen(folder.path())?;
         let callers = Arc::new(Callers {
             inbox: inbox.clone(),
@@ -167,9 +166,11 @@ impl Holder {
             protocol,
             writes: Some(writes),
             backlog,
+            given_up: None,
             waiting: BTreeMap::new(),
             own_tickets: u64::MAX,
             first_refused: None,
+            first_taken: false,
             asked_at: BTreeMap::new(),
             since: None,
             limits,
@@ -194,6 +195,12 @@ impl Holder {
         self.published.report()
     }
 
+    /// Whether the agent has said that a turn began, or even that one ended.
+    pub(crate) fn has_heard_turn(&self) -> bool {
+        let report = self.published.report();
+        report.state.turn_open || report.state.last_end.is_some() || !report.state.pending.is_empty()
+    }
+
     /// Whether the idle time is up and the runner must end the process.
     pub(crate) fn is_over(&self) -> bool {
         self.published.is_over.load(Ordering::Acquire)
@@ -201,7 +208,7 @@ impl Holder {
 }
 
 /// Passes on what the agent writes, no faster than it is parsed.
-fn read(mut from_agent: File, heard: &SyncSender<Input>) {
+pub(super) fn read(mut from_agent: File, heard: &SyncSender<Input>) {
     let mut chunk = vec![0; CHUNK];
     loop {
         match from_agent.read(&mut chunk) {
@@ -236,11 +243,14 @@ struct Line {
     writes: Option<Sender<Vec<u8>>>,
     /// How many bytes the agent has not read yet.
     backlog: Arc<AtomicUsize>,
+    /// Why the agent is no longer spoken with, although it lives.
+    given_up: Option<String>,
     waiting: BTreeMap<Ticket, Sender<Reply>>,
     /// Counts down, so that our own tickets never meet those of callers.
     own_tickets: u64,
     /// Why the agent did not take the first words.
     first_refused: Option<String>,
+    first_taken: bool,
     asked_at: BTreeMap<String, Timestamp>,
     since: Option<Timestamp>,
     limits: Limits,
@@ -272,6 +282,11 @@ impl Line {
                 Ok(Input::Heard(bytes)) => {
                     let step = self.protocol.hear(&bytes);
                     self.apply(step);
+                }
+                // What is asked now can no longer be written.
+                Ok(Input::Call(call)) if self.writes.is_none() => {
+                    let why = self.given_up.as_deref().unwrap_or("the session is ending");
+                    let _ = call.reply.send(Reply::Lost(why.to_owned()));
                 }
                 Ok(Input::Call(call)) => {
                     self.waiting.insert(call.ticket, call.reply);
@@ -345,6 +360,7 @@ impl Line {
             let unread = self.backlog.fetch_add(step.write.len(), Ordering::Relaxed);
             if unread > LARGEST_BACKLOG {
                 self.writes = None;
+                self.given_up = Some("the agent does not read what it is told".to_owned());
             } else {
                 let _ = writes.send(step.write);
             }
@@ -352,7 +368,8 @@ impl Line {
         let mut replies = Vec::new();
         for said in step.said {
             match said {
-                Said::Ready { .. } => {}
+                // Whoever asks next for the session that the agent has now must find its runner by it.
+                Said::Ready { session } => drop(self.folder.follow_session(&session)),
                 Said::TurnOpened => {
                     (self.since, self.turn_since, self.idle_since) =
                         (Some(now()), Some(Instant::now()), None);
@@ -363,6 +380,7 @@ impl Line {
                 }
                 Said::Asked(request) => drop(self.asked_at.insert(request.id, now())),
                 Said::Gone { request } => drop(self.asked_at.remove(&request)),
+                Said::Accepted { ticket: FIRST, .. } => self.first_taken = true,
                 Said::Accepted { ticket, how } => replies.push((ticket, Reply::Accepted(how))),
                 Said::Refused { ticket: FIRST, reason } => self.first_refused = Some(reason),
                 Said::Refused { ticket, reason } => replies.push((ticket, Reply::Refused(reason))),
@@ -375,15 +393,28 @@ impl Line {
         for reply in replies {
             self.reply(reply);
         }
+        if let Some(why) = &self.given_up {
+            for (_, waiting) in std::mem::take(&mut self.waiting) {
+                let _ = waiting.send(Reply::Lost(why.clone()));
+            }
+        }
     }
 
     fn publish(&self) {
-        let state = self.protocol.state();
+        let mut state = self.protocol.state();
+        state.lost = state.lost.or_else(|| self.given_up.clone());
         let asked_at =
             state.pending.iter().filter_map(|request| self.asked_at.get(&request.id).copied()).collect();
         let takes_reasons = self.protocol.takes_reasons();
-        let first_refused = self.first_refused.clone();
-        self.published.set(Report { state, asked_at, since: self.since, takes_reasons, first_refused });
+        self.published.set(Report {
+            state,
+            asked_at,
+            since: self.since,
+            takes_reasons,
+            first_refused: self.first_refused.clone(),
+            first_taken: self.first_taken,
+            about: self.protocol.about().cloned(),
+        });
     }
 
     fn reply(&mut self, (ticket, reply): (Ticket, Reply)) {

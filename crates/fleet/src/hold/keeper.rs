@@ -40,8 +40,7 @@ pub(crate) fn keep(
         queued: 0,
         lost: None,
     };
-    let report =
-        Report { state, asked_at: Vec::new(), since: None, takes_reasons: false, first_refused: None };
+    let report = Report::of(state, false);
     let published = Arc::new(Published::of(report));
     let (holder, folder) = (Holder::of(published.clone()), folder.clone());
     let keeper = Keeper { server, folder, agent, limits, published, turn_since: None, idle_since: None };

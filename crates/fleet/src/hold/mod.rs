@@ -6,12 +6,14 @@
 mod callers;
 mod feed;
 mod holder;
+mod inquiry;
 mod keeper;
 mod reach;
 mod wire;
 
 pub(crate) use feed::HoldFeed;
 pub(crate) use holder::{Holder, Limits, Pipes};
+pub(crate) use inquiry::inquire;
 pub(crate) use keeper::keep;
 pub(crate) use reach::{Held, state};
 pub(crate) use wire::{Report, SOCKET};

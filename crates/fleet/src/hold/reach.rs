@@ -72,7 +72,9 @@ impl Held {
         recorded: &dyn Fn(&str) -> usize,
     ) -> Result<Option<ReasonWay>, Error> {
         let Some(request) = answer.request else {
-            return Err(Error::refused("it waits for nothing").hint("`agentctl inbox` shows what waits"));
+            return Err(
+                Error::refused("the session waits for nothing").hint("`agentctl inbox` shows what waits")
+            );
         };
         let report = state(&self.folder).map_err(HoldError::NotHeld)?;
         let (decision, after) = match answer.decision {
@@ -150,7 +152,8 @@ pub(crate) fn tell(
         wire::write_line(&mut stream, &ask).map_err(unknown)?;
         let heard = hears_before(&stream, deadline, &is_recorded).map_err(unknown)?;
         if heard != Heard::Word {
-            wire::write_line(&mut stream, &"withdraw").map_err(unknown)?;
+            // The runner may have answered and hung up while the records were looked at; then its word is there to read.
+            let _ = wire::write_line(&mut stream, &"withdraw");
         }
         stream.set_read_timeout(Some(WITHDRAWAL)).map_err(unknown)?;
         let reply = Reader::of(&stream).and_then(|mut reader| reader.line()).map_err(unknown)?;

@@ -1,15 +1,17 @@
 //! A holder over real pipes and a real socket, with an agent that repeats what it is told.
 
+use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{channel, sync_channel};
 use std::time::{Duration, Instant};
 
 use agentctl_adapters::hold::lines::{Line, Lines};
 use agentctl_adapters::hold::{Acceptance, Decision, HeldState, Protocol, Said, Step, Ticket, TurnEnd, Verb};
 use agentctl_model::ProcessRef;
 
-use super::holder::{Holder, Limits, Pipes};
+use super::holder::{self, Holder, Limits, Pipes};
 use super::reach::{self, HoldError, end, state};
 use super::wire::{self, Ask, Reader, Reply};
 use crate::act::asker::Asker;
@@ -158,6 +160,10 @@ impl Scene {
         tell(self.folder(), verb, false, timeout)
     }
 
+    fn signal(&self, signal: rustix::process::Signal) {
+        rustix::process::kill_process(rustix::process::Pid::from_child(&self.agent), signal).unwrap();
+    }
+
     fn agent_ends(&mut self) {
         let until = Instant::now() + LONG;
         while self.agent.try_wait().unwrap().is_none() {
@@ -227,6 +233,32 @@ fn a_record_is_a_proof_for_what_the_agent_has() {
     assert!(matches!(kept, Err(HoldError::Withdrawn)), "{kept:?}");
 }
 
+/// The runner answers and hangs up while the records are looked at.
+#[test]
+fn an_answer_that_comes_while_the_records_are_read_is_heard() {
+    let place = tempfile::tempdir().unwrap();
+    let listener = wire::listen(place.path()).unwrap();
+    let (look, looks) = channel();
+    let (hang_up, hung_up) = channel();
+    let runner = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let _: Ask = Reader::of(&stream).unwrap().line().unwrap();
+        looks.recv().unwrap();
+        wire::write_line(&mut stream, &Reply::Accepted(Acceptance::Queued)).unwrap();
+        drop(stream);
+        hang_up.send(()).unwrap();
+    });
+    let verb = Verb::Send { words: "one".into(), as_command: false };
+    let options = SteerOptions { timeout: LONG, ..SteerOptions::default() };
+    let told = reach::tell(place.path(), &verb, options, || {
+        look.send(()).unwrap();
+        hung_up.recv().unwrap();
+        true
+    });
+    assert!(matches!(told, Ok(Acceptance::Queued)), "{told:?}");
+    runner.join().unwrap();
+}
+
 #[test]
 fn an_agent_that_dies_leaves_nobody_waiting() {
     let mut scene = Scene::new(Limits::default());
@@ -269,4 +301,66 @@ fn a_watcher_is_told_of_every_change() {
     assert!(!next().turn_open);
     assert!(scene.send("turn", LONG).is_ok());
     assert!(next().turn_open);
+}
+
+/// An agent that reads nothing costs no more than the bound, and nobody waits for it in vain.
+#[test]
+fn an_agent_that_does_not_read_is_given_up() {
+    let scene = Scene::new(Limits::default());
+    scene.signal(rustix::process::Signal::STOP);
+    let words = "x".repeat(80 << 10);
+    let lost = (0..20).find_map(|_| match scene.send(&words, Duration::from_millis(10)) {
+        Err(HoldError::Unknown(why)) if why.contains("does not read") => Some(why),
+        Err(HoldError::Unknown(_)) => None,
+        other => panic!("{other:?}"),
+    });
+    assert!(lost.is_some(), "the backlog grows for ever");
+    let report = state(scene.folder()).unwrap();
+    assert!(report.state.lost.is_some_and(|why| why.contains("does not read")));
+    // Nothing is kept for it any more, and the caller hears so at once.
+    let after = scene.send("one", LONG);
+    assert!(matches!(&after, Err(HoldError::Unknown(why)) if why.contains("does not read")), "{after:?}");
+    scene.signal(rustix::process::Signal::CONT);
+}
+
+/// An agent that writes faster than it is heard waits, and loses nothing.
+#[test]
+fn an_agent_that_writes_much_waits_until_it_is_heard() {
+    const ALL: usize = 8 << 20;
+    let (mut stdin, mut stdout) = (None, tempfile::tempfile().unwrap());
+    let pipes = Pipes::for_child(&mut stdin, &mut stdout).unwrap();
+    let (inbox, inputs) = sync_channel(holder::MOST_INPUTS);
+    let reader = std::thread::spawn(move || holder::read(pipes.from_agent, &inbox));
+    rustix::io::ioctl_fionbio(&stdout, true).unwrap();
+    let bytes: Vec<u8> = (0..=255).cycle().take(ALL).collect();
+    let mut written = 0;
+    while written < ALL {
+        match stdout.write(&bytes[written..]) {
+            Ok(count) => written += count,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                let pause = rustix::event::Timespec { tv_sec: 1, tv_nsec: 0 };
+                let mut ends = [rustix::event::PollFd::new(&stdout, rustix::event::PollFlags::OUT)];
+                if rustix::event::poll(&mut ends, Some(&pause)).unwrap() == 0 {
+                    break;
+                }
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    // What waits to be parsed, what the reader has in its hands, and what is in the pipe.
+    assert!(
+        written <= (holder::MOST_INPUTS + 2) * holder::CHUNK,
+        "{written} were taken and nobody heard them"
+    );
+    drop(stdout);
+    let mut heard = Vec::new();
+    for input in inputs {
+        match input {
+            holder::Input::Heard(chunk) => heard.extend(chunk),
+            holder::Input::Closed => break,
+            _ => panic!("nobody called"),
+        }
+    }
+    assert!(heard == bytes[..written], "all of it was heard, in order");
+    reader.join().unwrap();
 }

@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-use agentctl_adapters::hold::{Acceptance, HeldState, Verb};
+use agentctl_adapters::hold::{About, Acceptance, HeldState, Verb};
 use agentctl_files::socket;
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
@@ -37,7 +37,7 @@ pub(super) enum Ask {
 }
 
 /// What the holder answers.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Reply {
     State(Box<Report>),
@@ -51,7 +51,7 @@ pub(super) enum Reply {
 }
 
 /// What a holder says of its session.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Report {
     pub(crate) state: HeldState,
@@ -63,6 +63,27 @@ pub(crate) struct Report {
     pub(crate) takes_reasons: bool,
     /// Why the agent did not take the first words.
     pub(crate) first_refused: Option<String>,
+    /// The agent took the first words.
+    #[serde(default)]
+    pub(crate) first_taken: bool,
+    /// What the agent says of itself and the session, where its protocol has words for that.
+    #[serde(default)]
+    pub(crate) about: Option<About>,
+}
+
+impl Report {
+    /// Nothing was said yet but the state.
+    pub(crate) fn of(state: HeldState, takes_reasons: bool) -> Self {
+        Self {
+            state,
+            asked_at: Vec::new(),
+            since: None,
+            takes_reasons,
+            first_refused: None,
+            first_taken: false,
+            about: None,
+        }
+    }
 }
 
 /// A socket's address may have 108 bytes; the way through an open directory is always shorter.

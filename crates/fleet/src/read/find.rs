@@ -125,7 +125,8 @@ impl Fleet {
                 // Only the search through everything could have found another session of that name.
                 into_result(selector, picked, everything.sources)
             }
-            picked => into_result(selector, picked, everything.sources),
+            // Each of the two may have heard less than the other.
+            picked => into_result(selector, picked, less_heard(by_id.sources, everything.sources)),
         }
     }
 
@@ -137,9 +138,22 @@ impl Fleet {
             whole_texts: one,
             adapters: selector.adapter.clone().into_iter().collect(),
             root: selector.root.clone(),
+            asks_agents: one,
             ..Query::new(wanted)
         })
     }
+}
+
+/// Of two reports of each source, the one that is not complete.
+fn less_heard(first: Vec<SourceReport>, then: Vec<SourceReport>) -> Vec<SourceReport> {
+    let is_same =
+        |one: &SourceReport, other: &SourceReport| one.adapter == other.adapter && one.root == other.root;
+    let incomplete: Vec<SourceReport> = first.into_iter().filter(SourceReport::is_incomplete).collect();
+    let report = |report: SourceReport| {
+        let before = incomplete.iter().find(|before| is_same(before, &report));
+        before.filter(|_| !report.is_incomplete()).cloned().unwrap_or(report)
+    };
+    then.into_iter().map(report).collect()
 }
 
 fn into_result(

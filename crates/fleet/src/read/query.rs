@@ -48,6 +48,7 @@ impl Wanted {
 
 /// A query to the whole fleet.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub struct Query {
     pub wanted: Wanted,
     /// Report token totals even where that costs a read of the whole transcript.
@@ -60,6 +61,8 @@ pub struct Query {
     pub adapters: Vec<String>,
     /// Only this config root.
     pub root: Option<String>,
+    /// An agent that only ACP knows, and that is named here, may be started to be asked for its sessions.
+    pub asks_agents: bool,
     /// How a list filters and sorts the answer. It does not narrow the survey.
     pub filter: ListFilter,
 }
@@ -76,6 +79,7 @@ impl Query {
             whole_texts: false,
             adapters: Vec::new(),
             root: None,
+            asks_agents: false,
             filter: ListFilter::default(),
         }
     }

@@ -3,6 +3,7 @@
 //! Each directory of `tests/agents/` pins one agent (`package.json` and `package-lock.json`). It is installed once into the
 //! `cache`, one entry per lock file.
 
+pub mod bridges;
 pub mod claude;
 pub mod codex;
 pub(crate) mod family;

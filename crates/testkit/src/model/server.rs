@@ -44,6 +44,8 @@ struct Shared {
     rule: Rule,
     log: Mutex<Vec<Seen>>,
     gates: watch::Sender<HashSet<String>>,
+    /// The gates at which streams wait whose clients still listen.
+    held: Mutex<Vec<String>>,
     boot: u128,
     answers: AtomicU64,
 }
@@ -73,8 +75,14 @@ impl FakeModel {
         let address = listener.local_addr().context("read the listener's address")?;
         let boot = SystemTime::now().duration_since(UNIX_EPOCH).context("read the clock")?.as_nanos();
         let gates = watch::Sender::new(HashSet::new());
-        let shared =
-            Arc::new(Shared { rule, log: Mutex::default(), gates, boot, answers: AtomicU64::new(0) });
+        let shared = Arc::new(Shared {
+            rule,
+            log: Mutex::default(),
+            gates,
+            held: Mutex::default(),
+            boot,
+            answers: AtomicU64::new(0),
+        });
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().context("build a runtime")?;
         let (stop, stopped) = oneshot::channel::<()>();
@@ -105,13 +113,25 @@ impl FakeModel {
         self.shared.log.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Looks at everything that arrived so far, without a copy of it.
+    pub fn look<T>(&self, look: impl FnOnce(&[Seen]) -> T) -> T {
+        look(&self.shared.log.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The gates at which streams wait now whose clients still listen.
+    pub fn held_streams(&self) -> Vec<String> {
+        self.shared.held.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Waits for a request that `is_wanted` accepts; panics at the deadline with the paths that were requested.
     pub fn wait_request(&self, what: &str, is_wanted: impl Fn(&Seen) -> bool) -> Seen {
         until_seen(REQUEST_DEADLINE, what, || {
-            let all = self.requests();
-            let paths: Vec<String> =
-                all.iter().map(|seen| format!("{} {}", seen.method, seen.path)).collect();
-            all.into_iter().find(&is_wanted).ok_or_else(|| format!("requests: {paths:?}"))
+            self.look(|all| {
+                all.iter().find(|seen| is_wanted(seen)).cloned().ok_or_else(|| {
+                    let path = |seen: &Seen| format!("{} {}", seen.method, seen.path);
+                    format!("requests: {:?}", all.iter().map(path).collect::<Vec<_>>())
+                })
+            })
         })
     }
 
@@ -160,7 +180,7 @@ async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response
     let (Some(wire), Some(ask)) = (wire, ask) else { return harmless(&path) };
     let reply = choose(&ask, &shared.rule);
     let serial = shared.answers.fetch_add(1, Ordering::Relaxed);
-    send(wire.render(&ask, &reply, format!("{:x}{serial:04}", shared.boot)), shared.gates.subscribe())
+    send(wire.render(&ask, &reply, format!("{:x}{serial:04}", shared.boot)), Some(shared))
 }
 
 /// Answers requests that are not model requests: token counts, catalogues, telemetry.
@@ -174,27 +194,45 @@ fn harmless(path: &str) -> Response<Body> {
         _ => (StatusCode::NOT_FOUND, json!({})),
     };
     let frames = vec![Frame::Bytes(body.to_string())];
-    send(
-        Rendered { status: status.as_u16(), is_event_stream: false, frames },
-        watch::channel(HashSet::new()).1,
-    )
+    send(Rendered { status: status.as_u16(), is_event_stream: false, frames }, None)
 }
 
-fn send(rendered: Rendered, gates: watch::Receiver<HashSet<String>>) -> Response<Body> {
+/// A stream that waits at a gate; gone with its client.
+struct AtGate<'s>(&'s Shared, String);
+
+impl<'s> AtGate<'s> {
+    fn wait(shared: &'s Shared, gate: &str) -> Self {
+        shared.held.lock().unwrap_or_else(PoisonError::into_inner).push(gate.to_owned());
+        Self(shared, gate.to_owned())
+    }
+}
+
+impl Drop for AtGate<'_> {
+    fn drop(&mut self) {
+        let mut held = self.0.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(at) = held.iter().position(|gate| *gate == self.1) {
+            held.remove(at);
+        }
+    }
+}
+
+fn send(rendered: Rendered, shared: Option<Arc<Shared>>) -> Response<Body> {
     let kind = if rendered.is_event_stream { "text/event-stream" } else { "application/json" };
-    let body = stream::unfold((rendered.frames.into_iter(), gates), |(mut frames, mut gates)| async move {
+    let body = stream::unfold((rendered.frames.into_iter(), shared), |(mut frames, shared)| async move {
         loop {
             match frames.next()? {
-                Frame::Bytes(text) => return Some((Ok(text), (frames, gates))),
+                Frame::Bytes(text) => return Some((Ok(text), (frames, shared))),
                 Frame::Pause(gap) => tokio::time::sleep(gap).await,
                 Frame::Hold(gate) => {
+                    let Some(shared) = &shared else { continue };
+                    let _waits = AtGate::wait(shared, &gate);
                     // An error means that the server is stopping, which closes this connection too.
-                    let _ = gates.wait_for(|open| open.contains(&gate)).await;
+                    let _ = shared.gates.subscribe().wait_for(|open| open.contains(&gate)).await;
                 }
                 Frame::Cut => {
                     // Yield once, so that what was written before the cut is really sent.
                     tokio::task::yield_now().await;
-                    return Some((Err(io::Error::other("cut by the script")), (frames, gates)));
+                    return Some((Err(io::Error::other("cut by the script")), (frames, shared)));
                 }
             }
         }

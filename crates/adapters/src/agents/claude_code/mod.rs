@@ -27,7 +27,7 @@ use crate::transcript::gather::gather;
 use crate::transcript::jsonl::follow::{Follow, JsonlFollower};
 use crate::transcript::jsonl::open::read_small;
 use crate::transcript::jsonl::peek::read_last;
-use crate::{Adapter, Card, Control, Reach, ReadError, Root, Scope, Trace, WatchTarget};
+use crate::{Adapter, Card, Control, Reach, ReadError, Root, Scope, Trace, WatchTarget, ways};
 use storage::TranscriptFile;
 
 pub struct ClaudeCode;
@@ -45,6 +45,7 @@ static CARD: Card = Card::new("claude-code", "Claude Code")
         "CLAUDE_CODE_ENTRYPOINT",
     ])
     .capabilities(&[Capability::Peek, Capability::Stop, Capability::Resume, Capability::Fork])
+    .ways(ways::CLAUDE_CODE)
     .known_good("2.1.301 – 2.1.325")
     .trace(Trace::Note);
 

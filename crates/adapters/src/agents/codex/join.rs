@@ -54,6 +54,7 @@ pub(super) fn join(
         let owner = processes.get(&claim.owner.process);
         !owner.is_some_and(|process| matches!(role(&process.head), Role::Helper | Role::Wrapper))
     });
+    claims.extend(unloaded(kernel, &known, &claims));
     for claim in &mut claims {
         if let Some(process) = processes.get(&claim.owner.process) {
             describe(claim, process, known.get(claim.id.as_str()).copied());
@@ -70,6 +71,19 @@ pub(super) fn join(
         unsettled: !settled,
         claims,
     }
+}
+
+/// Threads that a private server has unloaded because nobody was connected to it. It loads them again when it is spoken
+/// to, and until then it is still theirs; unless another process has taken the thread.
+fn unloaded(kernel: &KernelView, known: &HashMap<&str, &Found>, claims: &[Claim]) -> Vec<Claim> {
+    let servers = kernel.processes.iter().filter(|process| role(&process.head) == Role::Server);
+    let unloaded = servers.filter_map(|process| {
+        let id = kernel.private_server_of(process).filter(|id| known.contains_key(id))?;
+        let how = alive(process, kernel, "agentctl started this server for this session alone");
+        let is_free = claims.iter().all(|claim| claim.id != id);
+        is_free.then(|| claim(id, process, Tie::Exact, false, how))
+    });
+    unloaded.collect()
 }
 
 /// What it means that a process holds the lock of a thread.

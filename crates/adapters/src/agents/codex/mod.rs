@@ -18,7 +18,7 @@ use crate::transcript::jsonl::follow::{Follow, JsonlFollower, ReadOnce};
 use crate::transcript::jsonl::open::open_regular;
 use crate::transcript::jsonl::peek::{last_entries, read_last};
 use crate::{
-    Adapter, Card, Control, Line, Looks, Progress, Reach, ReadError, Root, Scope, Trace, WatchTarget,
+    Adapter, Card, Control, Line, Looks, Progress, Reach, ReadError, Root, Scope, Trace, WatchTarget, ways,
 };
 use rollout::{compressed, entries, session};
 use server::{ask, feed};
@@ -44,7 +44,8 @@ static CARD: Card = Card::new("codex", "Codex")
         "CODEX_MANAGED_BY_NPM",
         "CODEX_MANAGED_PACKAGE_ROOT",
     ])
-    .capabilities(&Capability::ALL)
+    .capabilities(&[Capability::Peek, Capability::Stop, Capability::Resume, Capability::Fork])
+    .ways(ways::CODEX)
     .known_good("0.104.0 – 0.166.0")
     .looks(Looks { locks: true, open_files: true, ..Looks::NONE })
     .trace(Trace::OpenFile)

@@ -21,7 +21,7 @@ use crate::transcript::folder::harvest_of;
 use crate::transcript::gather::gather;
 use crate::transcript::jsonl::follow::{Follow, JsonlFollower};
 use crate::transcript::jsonl::peek::read_last;
-use crate::{Adapter, Card, Control, Looks, Reach, ReadError, Root, Scope, Trace};
+use crate::{Adapter, Card, Control, Looks, Reach, ReadError, Root, Scope, Trace, ways};
 
 pub struct Copilot;
 
@@ -39,6 +39,7 @@ static CARD: Card = Card::new("copilot", "GitHub Copilot CLI")
         "COPILOT_LOADER_PID",
     ])
     .capabilities(&[Capability::Peek, Capability::Stop, Capability::Resume])
+    .ways(ways::COPILOT)
     .known_good("1.0.102")
     .looks(Looks { open_files: true, ..Looks::NONE })
     .trace(Trace::OpenFile);

@@ -24,7 +24,7 @@ use crate::transcript::gather::{add_drift, read_all};
 use crate::transcript::jsonl::follow::{Follow, JsonlFollower, ReadOnce};
 use crate::transcript::jsonl::open::{open_regular, read_small};
 use crate::transcript::jsonl::{LINE_LIMIT, scan_back};
-use crate::{Adapter, Card, Control, Reach, ReadError, Root, Scope};
+use crate::{Adapter, Card, Control, Reach, ReadError, Root, Scope, ways};
 use entries::LastEntries;
 use projects::Projects;
 use records::Record;
@@ -39,6 +39,7 @@ static CARD: Card = Card::new("gemini", "Gemini CLI")
     // The environment of its tools shows that they run in Gemini CLI, but not in which session.
     .marks(&["GEMINI_CLI"])
     .capabilities(&[Capability::Peek, Capability::Stop, Capability::Resume])
+    .ways(ways::GEMINI)
     .known_good("0.61.0");
 
 impl Adapter for Gemini {

@@ -21,7 +21,7 @@ use crate::transcript::folder::harvest_of;
 use crate::transcript::gather::gather;
 use crate::transcript::jsonl::follow::{Follow, JsonlFollower};
 use crate::transcript::jsonl::peek::read_last;
-use crate::{Adapter, Card, Control, Reach, ReadError, Root, Scope, WatchTarget};
+use crate::{Adapter, Card, Control, Reach, ReadError, Root, Scope, WatchTarget, ways};
 
 pub struct Kimi;
 
@@ -31,6 +31,7 @@ static CARD: Card = Card::new("kimi", "Kimi Code")
     // The value is optional, so it must be in the same argument as the flag.
     .opened_by(&["kimi", "--session=ID"])
     .capabilities(&[Capability::Peek, Capability::Stop, Capability::Resume])
+    .ways(ways::KIMI)
     .known_good("2.1.0");
 
 impl Adapter for Kimi {

@@ -14,7 +14,7 @@ use std::path::Path;
 
 use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, ProcessHead};
 
-use crate::{Adapter, Card, Follow, Line, ReadError, Root, Scope, WatchTarget};
+use crate::{Adapter, Card, Follow, Line, ReadError, Root, Scope, WatchTarget, ways};
 use conversation::follow;
 use settings::discovery;
 
@@ -27,14 +27,8 @@ pub struct OpenClaw;
 
 static CARD: Card = Card::new("openclaw", "OpenClaw")
     .programs(&["openclaw"])
-    .capabilities(&[
-        Capability::Peek,
-        Capability::Stop,
-        Capability::Resume,
-        Capability::Send,
-        Capability::Approve,
-        Capability::Interrupt,
-    ])
+    .capabilities(&[Capability::Peek, Capability::Stop, Capability::Resume])
+    .ways(ways::OPENCLAW)
     .known_good("2026.9.6");
 
 impl Adapter for OpenClaw {

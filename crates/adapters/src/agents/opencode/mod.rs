@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Process, ProcessHead, Stamp};
 
-use crate::{Adapter, Card, Control, Follow, Line, Looks, ReadError, Root, Scope, Trace, WatchTarget};
+use crate::{Adapter, Card, Control, Follow, Line, Looks, ReadError, Root, Scope, Trace, WatchTarget, ways};
 use conversation::follow;
 use processes::OPENCODE;
 use server::http::Door;
@@ -28,7 +28,8 @@ static CARD: Card = Card::new("opencode", "OpenCode")
     .home_inside("XDG_DATA_HOME", ".local/share", "opencode")
     .opened_by(&["opencode", "--session", "ID"])
     .marks(&["OPENCODE", "OPENCODE_PID"])
-    .capabilities(&Capability::ALL)
+    .capabilities(&[Capability::Peek, Capability::Stop, Capability::Resume, Capability::Fork])
+    .ways(ways::OPENCODE)
     .known_good("1.1.65, 1.2.11, 1.18.33")
     .looks(Looks { open_files: true, listening: true, ..Looks::NONE })
     .trace(Trace::OpenFile)

@@ -20,7 +20,7 @@ use serde::Deserialize;
 
 use crate::transcript::jsonl::follow::Follow;
 use crate::transcript::jsonl::open::read_small;
-use crate::{Adapter, Card, Control, Looks, Opening, ReadError, Root, Scope};
+use crate::{Adapter, Card, Control, Looks, Opening, ReadError, Root, Scope, ways};
 pub(crate) use control::complaint;
 pub(crate) use file::header::Creator;
 pub(crate) use file::peek::{follow, read_last};
@@ -35,6 +35,7 @@ static CARD: Card = Card::new("pi", "Pi")
     // It also sets `PI_MODEL` and `PI_PROVIDER`, but these are a user's own settings for Pi Rust and name no session.
     .marks(&["PI_CODING_AGENT", "PI_SESSION_ID", "PI_SESSION_FILE", "PI_REASONING_LEVEL"])
     .capabilities(&[Capability::Peek, Capability::Stop, Capability::Resume, Capability::Fork])
+    .ways(ways::PI)
     .known_good("0.73.1 – 1.5.0")
     .looks(LOOKS);
 

@@ -13,13 +13,14 @@ use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Pr
 use crate::agents::pi;
 use crate::agents::pi::{Creator, Store};
 use crate::transcript::jsonl::follow::Follow;
-use crate::{Adapter, Card, Control, Opening, ReadError, Root, Scope};
+use crate::{Adapter, Card, Control, Opening, ReadError, Root, Scope, ways};
 
 pub struct PiRust;
 
 static CARD: Card = Card::new("pi-rust", "Pi Rust")
     .programs(&["pi-rust", "pi"])
     .capabilities(&[Capability::Peek, Capability::Stop, Capability::Resume])
+    .ways(ways::PI_RUST)
     .known_good("0.8.0")
     .looks(pi::LOOKS)
     .unverified();

@@ -21,7 +21,7 @@ use crate::transcript::gather::gather;
 use crate::transcript::jsonl::follow::{Follow, JsonlFollower};
 use crate::transcript::jsonl::open::read_small;
 use crate::transcript::jsonl::peek::read_last;
-use crate::{Adapter, Card, Control, Reach, ReadError, Root, Scope, Trace};
+use crate::{Adapter, Card, Control, Reach, ReadError, Root, Scope, Trace, ways};
 use storage::StoredFiles;
 
 pub struct Qwen;
@@ -48,6 +48,7 @@ static CARD: Card = Card::new("qwen", "Qwen Code")
         "QWEN_CODE_STARTUP_VERSION",
     ])
     .capabilities(&[Capability::Peek, Capability::Stop, Capability::Resume, Capability::Fork])
+    .ways(ways::QWEN)
     .known_good("0.24.4")
     // Interactive sessions have a note, headless runs have none.
     .trace(Trace::Nothing);

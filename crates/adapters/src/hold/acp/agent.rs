@@ -11,6 +11,8 @@ pub struct Agent {
     /// What options mean that say less than they do, by their ids.
     pub options: &'static [Meaning],
     pub tokens: Counts,
+    /// What is put before the id of a session that is loaded, and is not part of it.
+    pub before_loaded: &'static str,
 }
 
 /// What becomes of a prompt while another is in flight.
@@ -75,6 +77,7 @@ pub const UNKNOWN: Agent = Agent {
     commands: Commands { marks: &['/', '!', '#', '@', '$'], escape: Escape::Impossible },
     options: &[],
     tokens: Counts::Unknown,
+    before_loaded: "",
 };
 
 pub const GEMINI: Agent = Agent {
@@ -87,6 +90,10 @@ pub const GEMINI: Agent = Agent {
         always("proceed_always_tool", OptionScope::Session),
     ],
     tokens: Counts::Turn,
+    // Before it looks the session up, it opens an empty file that is named after the beginning of the id. The next
+    // Gemini that starts in this project deletes every file with the name of an empty one, the session's own too. It
+    // trims the id for the look-up and not for the name, so a space keeps the two names apart.
+    before_loaded: " ",
 };
 
 pub const QWEN: Agent = Agent {
@@ -101,6 +108,7 @@ pub const QWEN: Agent = Agent {
         and_more("restore_previous"),
     ],
     tokens: Counts::Step,
+    before_loaded: "",
 };
 
 pub const COPILOT: Agent = Agent {
@@ -109,6 +117,7 @@ pub const COPILOT: Agent = Agent {
     commands: Commands { marks: &['/'], escape: Escape::Impossible },
     options: &[],
     tokens: Counts::Session,
+    before_loaded: "",
 };
 
 pub const KIMI: Agent = Agent {
@@ -116,6 +125,7 @@ pub const KIMI: Agent = Agent {
     commands: Commands { marks: &['/'], escape: Escape::LeadingSpace },
     options: &[always("approve_always", OptionScope::Session)],
     tokens: Counts::Unknown,
+    before_loaded: "",
 };
 
 pub const OPENCODE: Agent = Agent { queue: Queue::Agent, tokens: Counts::Step, ..UNKNOWN };

@@ -1,12 +1,17 @@
 //! What the agent says of itself when the line is opened.
 
-use serde::Serialize;
+use agentctl_model::text;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::wire::{AgentCapabilities, Initialized, VERSION};
 
+/// A name of the agent's is cut to this many characters, and more ways to log in than this are not told.
+const LONGEST_NAME: usize = 100;
+const MOST_LOGINS: usize = 10;
+
 /// What `initialize` said.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Greeting {
     pub name: Option<String>,
@@ -18,7 +23,7 @@ pub struct Greeting {
 }
 
 /// What the agent can do with sessions besides starting them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::struct_excessive_bools, reason = "the agent says each of them on its own")]
 pub struct Capabilities {
     pub load: bool,
@@ -43,13 +48,23 @@ impl Greeting {
         let info = said.agent_info.unwrap_or_default();
         let logins = said.auth_methods.unwrap_or_default();
         Ok(Self {
-            name: info.name,
-            version: info.version,
+            name: info.name.as_deref().map(short),
+            version: info.version.as_deref().map(short),
             protocol_version: version,
             capabilities: said.agent_capabilities.as_ref().map(Capabilities::of).unwrap_or_default(),
-            logins: logins.into_iter().filter_map(|login| login.name).collect(),
+            logins: logins
+                .iter()
+                .filter_map(|login| login.name.as_deref())
+                .take(MOST_LOGINS)
+                .map(short)
+                .collect(),
         })
     }
+}
+
+/// A name as it can be kept and shown, whatever the agent sent.
+pub(super) fn short(name: &str) -> String {
+    text::clean_cut(&text::one_line(name), Some(LONGEST_NAME))
 }
 
 impl Capabilities {

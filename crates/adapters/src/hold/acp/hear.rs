@@ -5,12 +5,12 @@ use serde_json::{Value, json};
 
 use super::agent::{Counts, Queue};
 use super::asked::{self, Asked};
-use super::greeting::Greeting;
+use super::greeting::{Greeting, short};
 use super::wire::{
     self, BAD_PARAMS, CANCELLED, CancelRequest, Elicitation, Initialized, Message, NO_METHOD, OfSession,
     Opened, RequestPermission, RpcError, SessionUpdate, ToolCall, UpdateHead,
 };
-use super::{Acp, Call, LONGEST_PENDING, MOST_PENDING, Start, settings};
+use super::{Acp, Call, LONGEST_ID, LONGEST_PENDING, MOST_PENDING, Start, settings};
 use crate::hold::lines::Line;
 use crate::hold::{Said, Step};
 
@@ -60,7 +60,10 @@ impl Acp {
                 Err(error) => self.lose(self.not_opened(&error), step),
             },
             Some(Call::Set(setting)) => match outcome {
-                Ok(_) => self.set_next(step),
+                Ok(result) => {
+                    self.about.took(setting, wire::read(Some(result)).unwrap_or_default());
+                    self.set_next(step);
+                }
                 Err(error) => {
                     self.lose(format!("the agent did not take {}: {}", setting.value(), error.words()), step);
                 }
@@ -78,12 +81,12 @@ impl Acp {
             Err(why) => return self.lose(why, step),
         };
         let can = greeting.capabilities;
-        self.greeting = Some(greeting);
+        self.about.agent = Some(greeting);
         let mut params = json!({"cwd": self.opening.cwd, "mcpServers": []});
         let method = match &self.opening.start {
             Start::New => "session/new",
             Start::Continue { session, may_load } => {
-                params["sessionId"] = Value::from(session.as_str());
+                params["sessionId"] = Value::from(self.on_the_line(session));
                 match (can.resume, can.load, may_load) {
                     (true, ..) => "session/resume",
                     (false, true, true) => "session/load",
@@ -103,8 +106,20 @@ impl Acp {
         self.call = Some((id, Call::Open));
     }
 
+    /// The id under which a session that exists is spoken of on this line.
+    fn on_the_line(&self, session: &str) -> String {
+        let is_loaded = self.greeting().is_some_and(|greeting| !greeting.capabilities.resume);
+        let before = if is_loaded { self.agent.before_loaded } else { "" };
+        format!("{before}{session}")
+    }
+
+    /// The agent's own id of a session that is spoken of so.
+    pub(super) fn own_name<'s>(&self, session: &'s str) -> &'s str {
+        session.strip_prefix(self.agent.before_loaded).unwrap_or(session)
+    }
+
     fn not_opened(&self, error: &RpcError) -> String {
-        let logins = self.greeting.as_ref().map(|greeting| greeting.logins.join(", ")).unwrap_or_default();
+        let logins = self.greeting().map(|greeting| greeting.logins.join(", ")).unwrap_or_default();
         match error.code {
             LOGIN_NEEDED if logins.is_empty() => format!("the agent wants a login: {}", error.words()),
             LOGIN_NEEDED => format!("the agent wants a login ({logins}): {}", error.words()),
@@ -115,13 +130,19 @@ impl Acp {
     fn opened(&mut self, opened: &Opened, step: &mut Step) {
         let session = match &self.opening.start {
             Start::New => opened.session_id.clone().filter(|id| !id.is_empty()),
-            Start::Continue { session, .. } => Some(session.clone()),
+            Start::Continue { session, .. } => Some(self.on_the_line(session)),
         };
         let Some(session) = session else {
             return self.lose("the agent opened a session without an id".to_owned(), step);
         };
-        self.session = Some(session.clone());
-        step.said.push(Said::Ready { session });
+        if session.len() > LONGEST_ID || session.chars().any(char::is_control) {
+            let why =
+                format!("the agent opened a session with an id that cannot be used: {}", short(&session));
+            return self.lose(why, step);
+        }
+        step.said.push(Said::Ready { session: self.own_name(&session).to_owned() });
+        self.session = Some(session);
+        self.about.opened(opened);
         match settings::wanted(opened, self.opening.modes, self.opening.model.as_deref()) {
             Ok(settings) => {
                 self.settings = settings.into();
@@ -183,7 +204,13 @@ impl Acp {
                 }
                 self.goes_on(step);
             }
-            Some("usage_update") => self.usage.take_context(head.used, head.size),
+            Some("usage_update") => {
+                self.usage.take_context(head.used, head.size);
+                self.about.used(self.usage.context, wire::read(Some(update)).unwrap_or_default());
+            }
+            Some("current_mode_update" | "config_option_update" | "session_info_update") => {
+                self.about.changed(wire::read(Some(update)).unwrap_or_default());
+            }
             // Lists of commands, modes and titles come at any time and say nothing of the turn.
             _ => {}
         }

@@ -6,12 +6,14 @@
 //! request that no agent knows: agents read in order, so its response shows that the answer was read. Nothing of the
 //! conversation is kept but what is pending.
 
+mod about;
 pub mod agent;
 mod asked;
 mod calls;
 mod form;
 mod greeting;
 mod hear;
+pub mod inventory;
 pub(crate) mod plan;
 mod settings;
 #[cfg(test)]
@@ -33,12 +35,14 @@ use self::settings::Setting;
 use self::turns::{Message, Prompt};
 pub use self::usage::{Context, Tokens, Usage};
 use super::lines::Lines;
-use super::{Acceptance, Decision, HeldState, Protocol, Said, Step, Ticket, TurnEnd, Verb};
+use super::{About, Acceptance, Decision, HeldState, Protocol, Said, Step, Ticket, TurnEnd, Verb};
 
 /// More requests than this never wait at once; the agent gets no answer to decide by for the others.
 const MOST_PENDING: usize = 64;
 /// All summaries that wait are at most this long together.
 const LONGEST_PENDING: usize = super::lines::LONGEST;
+/// No agent's id is nearly as long.
+const LONGEST_ID: usize = 200;
 /// More messages than this never wait here for the end of a turn.
 const MOST_WAITING: usize = 64;
 
@@ -78,7 +82,7 @@ pub struct Acp {
     call: Option<(u64, Call)>,
     /// The session is open and set up: prompts can be sent.
     is_set_up: bool,
-    greeting: Option<Greeting>,
+    about: About,
     session: Option<String>,
     settings: VecDeque<Setting>,
     /// In flight, in the order in which they were sent.
@@ -117,7 +121,7 @@ impl Acp {
             last_id: 0,
             call: None,
             is_set_up: false,
-            greeting: None,
+            about: About::default(),
             session: None,
             settings: VecDeque::new(),
             prompts: VecDeque::new(),
@@ -137,7 +141,7 @@ impl Acp {
 
     /// What `initialize` said; `None` until it was answered.
     pub fn greeting(&self) -> Option<&Greeting> {
-        self.greeting.as_ref()
+        self.about.agent.as_ref()
     }
 
     pub fn usage(&self) -> Usage {
@@ -214,20 +218,23 @@ impl Acp {
     }
 }
 
+/// What we say of ourselves. Agents use their own tools when the client offers none, so the work does not depend on us.
+fn initialize_params() -> Value {
+    json!({
+        "protocolVersion": wire::VERSION,
+        "clientCapabilities": {
+            "fs": {"readTextFile": false, "writeTextFile": false},
+            "terminal": false,
+            "elicitation": {"form": {}},
+        },
+        "clientInfo": {"name": "agentctl", "title": "agentctl", "version": env!("CARGO_PKG_VERSION")},
+    })
+}
+
 impl Protocol for Acp {
     fn open(&mut self) -> Step {
         let mut step = Step::default();
-        // Agents use their own tools when the client offers none, so the work does not depend on us.
-        let params = json!({
-            "protocolVersion": wire::VERSION,
-            "clientCapabilities": {
-                "fs": {"readTextFile": false, "writeTextFile": false},
-                "terminal": false,
-                "elicitation": {"form": {}},
-            },
-            "clientInfo": {"name": "agentctl", "title": "agentctl", "version": env!("CARGO_PKG_VERSION")},
-        });
-        let id = self.request("initialize", &params, &mut step);
+        let id = self.request("initialize", &initialize_params(), &mut step);
         self.call = Some((id, Call::Initialize));
         step
     }
@@ -275,7 +282,7 @@ impl Protocol for Acp {
             step.write.extend(wire::notification("session/cancel", &params));
         }
         self.cancel_requests(&mut step);
-        if self.greeting.as_ref().is_some_and(|greeting| greeting.capabilities.close) {
+        if self.greeting().is_some_and(|greeting| greeting.capabilities.close) {
             self.request("session/close", &params, &mut step);
         }
         step.write
@@ -283,7 +290,7 @@ impl Protocol for Acp {
 
     fn state(&self) -> HeldState {
         HeldState {
-            session: self.session.clone(),
+            session: self.session.as_deref().map(|session| self.own_name(session).to_owned()),
             turn_open: !self.prompts.is_empty(),
             last_end: self.last_end.clone(),
             pending: self.asked.iter().map(|asked| asked.request.clone()).collect(),
@@ -295,5 +302,9 @@ impl Protocol for Acp {
     /// The protocol has no place for one.
     fn takes_reasons(&self) -> bool {
         false
+    }
+
+    fn about(&self) -> Option<&About> {
+        Some(&self.about)
     }
 }

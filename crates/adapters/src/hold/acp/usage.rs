@@ -1,6 +1,6 @@
 //! The tokens that the agent reported last.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::agent::Counts;
 use super::wire::TokenUsage;
@@ -20,7 +20,7 @@ pub struct Tokens {
 }
 
 /// How full the model's window is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Context {
     pub used: u64,
     pub size: u64,

@@ -212,6 +212,56 @@ pub(super) struct UpdateHead<'a> {
     pub(super) size: Option<u64>,
 }
 
+/// One page of the agent's own list.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Listed {
+    #[serde(deserialize_with = "lenient")]
+    pub(super) sessions: Option<Vec<ListedSession>>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) next_cursor: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct ListedSession {
+    #[serde(deserialize_with = "lenient")]
+    pub(super) session_id: Option<String>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) cwd: Option<String>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) title: Option<String>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) updated_at: Option<String>,
+}
+
+/// An update that tells something of the session and not of its turn.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Changed {
+    #[serde(deserialize_with = "lenient")]
+    pub(super) title: Option<String>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) current_mode_id: Option<String>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) config_options: Option<Vec<ConfigOption>>,
+}
+
+/// What the session has cost so far.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Spent {
+    #[serde(deserialize_with = "lenient")]
+    pub(super) cost: Option<Cost>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Cost {
+    pub(super) amount: Option<f64>,
+    pub(super) currency: Option<String>,
+}
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Prompted {

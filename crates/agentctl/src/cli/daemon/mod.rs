@@ -190,16 +190,6 @@ fn status(
     Ok(exit)
 }
 
-/// Uses pages of 4 KB: a daemon that is idle between surveys would otherwise waste half of every huge page.
-/// Children inherit this, so a runner reverts it for its agent. On systems without this switch nothing
-/// changes.
-pub(crate) fn small_pages(wanted: bool) {
-    #[cfg(target_os = "linux")]
-    let _ = rustix::thread::disable_transparent_huge_pages(wanted);
-    #[cfg(not(target_os = "linux"))]
-    let _ = wanted;
-}
-
 fn serve(
     manner: Manner,
     detached: bool,
@@ -214,7 +204,7 @@ fn serve(
     // The command that started this process in the background may have left its lock as the standard input.
     let start_lock = detached.then(|| std::io::stdin().as_fd().try_clone_to_owned());
     let start_lock = start_lock.and_then(Result::ok).map(|stdin| KernelLock::inherited(stdin.into()));
-    small_pages(true);
+    agentctl_process::pages::use_small();
     let home = DaemonProcess::new(&surroundings)?.home().clone();
     let host = surroundings.host();
     let notify_socket = surroundings.environ.get("NOTIFY_SOCKET").map(ToOwned::to_owned);

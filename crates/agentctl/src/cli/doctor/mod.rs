@@ -1,5 +1,6 @@
 //! `agentctl doctor`: the health of each source, and live processes that belong to no session.
 
+mod acp;
 mod daemon;
 pub(super) mod program;
 mod reap;
@@ -25,16 +26,19 @@ pub(crate) struct Args {
     /// Do not ask
     #[arg(long, requires = "reap")]
     yes: bool,
+    /// Start each agent over ACP that is installed, and ask what it offers
+    #[arg(long)]
+    acp: bool,
     /// The findings as JSON
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
-    let mut report = report::examine(surroundings);
+    let mut report = report::examine(surroundings, args.acp);
     if args.reap {
         let reaped = reap::reap(args.yes, surroundings, out)?;
-        report = report::examine(surroundings);
+        report = report::examine(surroundings, args.acp);
         report.healthy &= reaped.survived.is_empty();
         report.reaped = reaped.ended;
     }

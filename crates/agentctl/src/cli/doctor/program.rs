@@ -20,6 +20,9 @@ pub(crate) fn find(card: &Card, surroundings: &Surroundings) -> Option<PathBuf> 
     })
 }
 
+/// The line that names the interpreter of a script is shorter.
+const LONGEST_FIRST_LINE: u64 = 256;
+
 /// A package description is a few kilobytes.
 const LARGEST_PACKAGE: u64 = 1 << 20;
 
@@ -48,6 +51,28 @@ pub(crate) fn version(real: &Path) -> Option<String> {
     })
 }
 
+/// The version of the Node that runs a script, where the program is one: from the files around the first `node` on the PATH.
+pub(crate) fn node_of(program: &Path, surroundings: &Surroundings) -> Option<String> {
+    let first = agentctl_files::read_beginning(program, LONGEST_FIRST_LINE).ok()?;
+    let first = first.split(|byte| *byte == b'\n').next()?;
+    let line = std::str::from_utf8(first).ok().filter(|line| line.starts_with("#!"))?;
+    line.split(['/', ' ']).any(|word| word.trim() == "node").then_some(())?;
+    let node = agentctl_files::real_path(&surroundings.on_path(Path::new("node"))?).ok()?;
+    let header = node.parent()?.parent()?.join("include/node/node_version.h");
+    let text = agentctl_files::read_text(&header, LARGEST_PACKAGE).ok();
+    text.as_deref().and_then(node_version).or_else(|| version(&node))
+}
+
+/// The version that Node's own header defines.
+fn node_version(header: &str) -> Option<String> {
+    let part = |name: &str| {
+        let define = format!("#define NODE_{name}_VERSION ");
+        let value = header.lines().find_map(|line| line.strip_prefix(define.as_str()))?;
+        value.trim().parse::<u32>().ok()
+    };
+    Some(format!("{}.{}.{}", part("MAJOR")?, part("MINOR")?, part("PATCH")?))
+}
+
 /// Native installers name a file or folder after each version: `…/versions/2.1.325`.
 fn versioned_name(real: &Path) -> Option<String> {
     let name = real.file_name()?.to_str()?;
@@ -59,6 +84,14 @@ fn versioned_name(real: &Path) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn node_says_its_version_in_a_header() {
+        let header =
+            "#define NODE_MAJOR_VERSION 24\n#define NODE_MINOR_VERSION 21\n#define NODE_PATCH_VERSION 0\n";
+        assert_eq!(node_version(header).as_deref(), Some("24.21.0"));
+        assert_eq!(node_version("#define NODE_MAJOR_VERSION x\n"), None);
+    }
 
     #[test]
     fn the_nearest_package_with_a_version_is_asked() {

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use agentctl_adapters::Adapter;
-use agentctl_fleet::{Fleet, Orphan, Query, Since, UndeliveredCallback, Wanted};
-use agentctl_model::{Error, ProcessEntry, SourceReport, Stray, Survey};
+use agentctl_fleet::{Fleet, Orphan, Query, Since, Unattended, UndeliveredCallback, Wanted};
+use agentctl_model::{Error, ProcessEntry, SourceReport, Status, Stray, Survey, Surveyed, text};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::acp::{self, AcpReport};
 use super::daemon::{self, DaemonReport};
 use super::program;
 use crate::failure::Failure;
@@ -29,10 +30,14 @@ pub(crate) struct Report {
     pub(crate) kernel: Kernel,
     pub(crate) daemon: DaemonReport,
     pub(crate) adapters: Vec<AdapterReport>,
+    /// The agents that can be started over ACP and are installed, or that the settings name.
+    pub(crate) acp: Vec<AcpReport>,
     /// Live agent processes that belong to no stored session.
     pub(crate) strays: Vec<StrayReport>,
     /// Processes that outlived the session they belonged to.
     pub(crate) orphans: Vec<OrphanReport>,
+    /// Private servers of held sessions that go on without the runner that started them.
+    pub(crate) unattended: Vec<UnattendedReport>,
     /// Who was to be told how a session ended, and was not.
     pub(crate) untold: Vec<UntoldReport>,
     /// Launch records that have had their time; `agentctl prune` removes them.
@@ -54,6 +59,25 @@ pub(crate) struct OrphanReport {
     pub(crate) started_at: Option<Timestamp>,
     /// Resident bytes.
     pub(crate) memory: Option<u64>,
+}
+
+/// A private server without its runner.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct UnattendedReport {
+    pub(crate) pid: u32,
+    pub(crate) command: String,
+    pub(crate) adapter: String,
+    pub(crate) launch: String,
+    /// `null` if the launch ended before its session was known.
+    pub(crate) session_id: Option<String>,
+    /// `null` if the session is not found in this server.
+    pub(crate) status: Option<Status>,
+    pub(crate) started_at: Option<Timestamp>,
+    /// When the daemon or `prune` ends it, if nobody talks to it until then.
+    pub(crate) ends_at: Option<Timestamp>,
+    /// What ends it now.
+    pub(crate) hint: String,
 }
 
 /// A callback that was not delivered.
@@ -123,7 +147,7 @@ pub(crate) struct StrayReport {
 }
 
 /// Examines everything once. A mistake in the config file is a finding, and the defaults are used then.
-pub(crate) fn examine(surroundings: &Surroundings) -> Report {
+pub(crate) fn examine(surroundings: &Surroundings, asks_agents: bool) -> Report {
     let (settings, error) = match surroundings.settings() {
         Ok(settings) => {
             let told: Vec<String> =
@@ -160,8 +184,10 @@ pub(crate) fn examine(surroundings: &Surroundings) -> Report {
             .into_iter()
             .map(|adapter| adapter_report(adapter, &settings, &survey, surroundings))
             .collect(),
+        acp: acp::examine(&fleet, asks_agents, surroundings),
         strays: survey.strays.iter().map(|(adapter, stray)| stray_report(adapter, stray)).collect(),
         orphans: fleet.orphans().iter().map(orphan_report).collect(),
+        unattended: fleet.unattended().iter().map(unattended_report).collect(),
         untold: fleet.undelivered_callbacks().into_iter().map(untold_report).collect(),
         expired_launches: expired(&fleet, &settings, surroundings),
         reaped: Vec::new(),
@@ -181,6 +207,24 @@ fn orphan_report(orphan: &Orphan) -> OrphanReport {
         cwd: orphan.cwd.clone(),
         started_at: orphan.entry.started_at,
         memory: orphan.memory,
+    }
+}
+
+fn unattended_report(server: &Unattended) -> UnattendedReport {
+    let record = &server.record;
+    let pid = server.process.pid;
+    // Without a session in it, only its user can tell what the process is still good for.
+    let stop = |session: &Surveyed| format!("agentctl stop {}", text::shell_word(&session.key.id));
+    UnattendedReport {
+        pid,
+        command: server.entry.command.clone(),
+        adapter: record.order.adapter.clone(),
+        launch: record.id.clone(),
+        session_id: record.session_id.clone(),
+        status: server.session.as_ref().map(|session| session.session.status),
+        started_at: server.entry.started_at,
+        ends_at: server.ends_at,
+        hint: server.session.as_ref().map_or_else(|| format!("kill {pid}"), stop),
     }
 }
 

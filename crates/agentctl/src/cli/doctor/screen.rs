@@ -2,8 +2,9 @@
 
 use std::io::Write;
 
-use agentctl_model::{CoverageKind, text};
+use agentctl_model::{CoverageKind, Status, text};
 
+use super::acp::AcpReport;
 use super::daemon::DaemonReport;
 use super::report::{AdapterReport, Place, Report};
 use crate::failure::Failure;
@@ -26,6 +27,12 @@ pub(crate) fn print(report: &Report, surroundings: &Surroundings, out: &mut Outp
         }
         writeln!(out)?;
     }
+    for agent in &report.acp {
+        for line in page.over_acp(agent) {
+            writeln!(out, "{line}")?;
+        }
+        writeln!(out)?;
+    }
     for line in page.machine(report) {
         writeln!(out, "{line}")?;
     }
@@ -38,6 +45,12 @@ pub(crate) fn print(report: &Report, surroundings: &Surroundings, out: &mut Outp
     if !report.orphans.is_empty() {
         writeln!(out, "\nProcesses that outlived their session (`agentctl doctor --reap` ends them):")?;
         for line in Page::orphans(report).lines(out.width().saturating_sub(2), out.paint) {
+            writeln!(out, "  {line}")?;
+        }
+    }
+    if !report.unattended.is_empty() {
+        writeln!(out, "\nServers of held sessions whose runner is gone (they go on; what ends one):")?;
+        for line in Page::unattended(report).lines(out.width().saturating_sub(2), out.paint) {
             writeln!(out, "  {line}")?;
         }
     }
@@ -112,6 +125,54 @@ impl Page<'_> {
             let words = format!("record types not known here: {}", kinds.join(", "));
             lines.push(self.line("!", Tone::Attention, "drift", &words));
         }
+        lines
+    }
+
+    fn over_acp(&self, agent: &AcpReport) -> Vec<String> {
+        let name = text::one_line(&agent.name);
+        let mut lines =
+            vec![format!("{}  {}", self.paint.strong(&text::one_line(&agent.title)), self.paint.dim(&name))];
+        let Some(program) = &agent.program else {
+            let words = format!("no `{}` on the PATH", agent.command.first().map_or("", String::as_str));
+            lines.push(self.line(BAD, Tone::Bad, "program", &words));
+            return lines;
+        };
+        let version = agent.version.as_deref().unwrap_or("version not written beside it");
+        let node = agent.node.as_ref().map(|node| format!(", on Node {node}")).unwrap_or_default();
+        lines.push(self.line(
+            GOOD,
+            Tone::Good,
+            "program",
+            &format!("{} {version}{node}", self.shown(program)),
+        ));
+        lines.push(self.line(NONE, Tone::Dim, "command", &agent.command.join(" ")));
+        if let Some(native) = agent.native {
+            let words = format!("its sessions are those of {native}");
+            lines.push(self.line(NONE, Tone::Dim, "sessions", &words));
+        }
+        lines.push(match (&agent.said, &agent.error) {
+            (Some(said), _) => {
+                let version = said.version.as_deref().unwrap_or("of no version");
+                let words = format!(
+                    "{} {version}, ACP version {}, offers {}",
+                    said.name.as_deref().unwrap_or("an agent without a name"),
+                    said.protocol_version,
+                    if said.capabilities.is_empty() {
+                        "nothing more".to_owned()
+                    } else {
+                        said.capabilities.join(", ")
+                    },
+                );
+                self.line(GOOD, Tone::Good, "says", &words)
+            }
+            (None, Some(why)) => self.line(BAD, Tone::Bad, "says", &format!("nothing: {why}")),
+            (None, None) => self.line(
+                NONE,
+                Tone::Dim,
+                "says",
+                "`agentctl doctor --acp` starts it and asks what it offers",
+            ),
+        });
         lines
     }
 
@@ -205,6 +266,41 @@ impl Page<'_> {
             self.line("!", Tone::Attention, "stale", &words)
         }));
         lines
+    }
+
+    fn unattended(report: &Report) -> Table {
+        let mut table = Table::new(vec![
+            Column::whole("PID"),
+            Column::whole("AGE").expendable(2),
+            Column::whole("AGENT"),
+            Column::whole("LAUNCH"),
+            Column::whole("STATUS").expendable(1),
+            Column::whole("ENDS BY ITSELF"),
+            Column::flexible("OR WITH", 18),
+        ]);
+        for server in &report.unattended {
+            let age = server.started_at.map(|start| time::ago(report.as_of, start));
+            let ends = server.ends_at.map_or_else(
+                || "no".to_owned(),
+                |at| {
+                    if at <= report.as_of {
+                        "now".to_owned()
+                    } else {
+                        format!("in {}", time::ahead(at, report.as_of))
+                    }
+                },
+            );
+            table.row(vec![
+                Cell::plain(server.pid.to_string()),
+                Cell::plain(age.unwrap_or_default()),
+                Cell::plain(text::one_line(&server.adapter)),
+                Cell::plain(text::one_line(&server.launch)),
+                Cell::plain(server.status.map_or("not found", Status::as_str)),
+                Cell::plain(ends),
+                Cell::plain(text::one_line(&server.hint)),
+            ]);
+        }
+        table
     }
 
     fn orphans(report: &Report) -> Table {

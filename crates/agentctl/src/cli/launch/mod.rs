@@ -6,12 +6,12 @@ mod group;
 mod matrix;
 mod pairs;
 pub(crate) mod prompt;
+pub(crate) mod stay;
 pub(crate) mod turn;
 
 pub(crate) use dry_run::DryRun;
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use agentctl_adapters::gateway::Addressee;
 use agentctl_fleet::act::launch::{
@@ -23,12 +23,12 @@ use clap::builder::NonEmptyStringValueParser;
 use clap_complete::engine::ArgValueCompleter;
 
 use self::pairs::Pairs;
+use self::stay::StayArgs;
 use super::trust;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::link::daemon_process::DaemonProcess;
 use crate::output::Output;
-use crate::render::time;
 use crate::settings::{Mistake, Settings};
 use crate::surroundings::Surroundings;
 
@@ -37,6 +37,7 @@ use crate::surroundings::Surroundings;
 #[command(after_help = "Examples:\n  \
     agentctl launch claude-code 'Fix the failing test'\n  \
     agentctl launch codex -p - < prompt.md --permission-mode bypass\n  \
+    agentctl launch pi 'Fix it, and ask me' --hold --idle-timeout 2h\n  \
     agentctl launch -p 'Add dark mode' --worktree . --branch dark-mode\n  \
     agentctl launch -p 'Try it' --adapter claude-code --adapter codex --model m\n  \
     agentctl launch --matrix matrix.yaml\n  \
@@ -95,18 +96,8 @@ pub(crate) struct Args {
     /// A variable for the agent, repeatable
     #[arg(long = "env", value_name = "KEY=VALUE", value_parser = key_value)]
     env: Vec<(String, String)>,
-    /// Stop it after this time: 30m, 2h; with --hold, interrupt a turn
-    #[arg(long, value_name = "TIME", value_parser = time::parse_duration)]
-    timeout: Option<Duration>,
-    /// Keep the session after its turn: send, approve, answer and interrupt reach it
-    #[arg(long)]
-    hold: bool,
-    /// End a held session that nobody talked to for this long: 30m, 2h
-    #[arg(long, value_name = "TIME", requires = "hold", value_parser = time::parse_duration)]
-    idle_timeout: Option<Duration>,
-    /// Start the agent's own screen in a detached tmux session; `attach` opens it
-    #[arg(long, conflicts_with = "hold")]
-    terminal: bool,
+    #[command(flatten)]
+    stay: StayArgs,
     /// Launch side by side what this YAML file lists, at most 100
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, conflicts_with_all = ["worktree", "agent", "adapter", "model"])]
     matrix: Option<PathBuf>,
@@ -232,10 +223,7 @@ impl Args {
                 session: self.callback_session.clone(),
                 agent: self.callback_agent.clone(),
             },
-            timeout: self.timeout,
-            hold: self.hold,
-            idle_timeout: self.idle_timeout,
-            terminal: self.terminal,
+            stay: (&self.stay).into(),
             args: self.for_the_agent.clone(),
             force: self.force,
         }
@@ -245,7 +233,10 @@ impl Args {
 /// The mistake in the settings that would start something else than the user intended.
 fn invalid_setting<'s>(choices: &[Choice], settings: &'s Settings) -> Option<&'s Mistake> {
     choices.iter().find_map(|choice| {
-        let binary = format!("adapters.{}.binary", choice.adapter);
+        let binary = match choice.adapter.split_once(':') {
+            Some((acp, name)) => format!("{acp}.{name}"),
+            None => format!("adapters.{}.binary", choice.adapter),
+        };
         // The default model belongs to the default agent.
         let usual = settings.adapter.value.as_ref() == Some(&choice.adapter) && choice.model.is_none();
         settings.invalid(&[&binary]).or_else(|| settings.invalid(&["model"]).filter(|_| usual))

@@ -61,8 +61,12 @@ pub(crate) fn tell(
     if !as_json {
         next_steps(&now.session, out)?;
     }
-    ended_as(now, "has ended", fleet, out);
-    Ok(ended)
+    // A held session is still there when its turn has failed, and its records may say so a moment after it was idle.
+    let is_over = matches!(now.session.status, Status::Idle | Status::Stopped);
+    let outcome = now.session.outcome.filter(|outcome| is_over && *outcome != Outcome::Completed);
+    let Some(outcome) = outcome else { return Ok(ended) };
+    complain(now, outcome, "has ended", fleet, out);
+    Ok(ended.or_worse(Exit::Failed))
 }
 
 /// Where a session on its own screen lives.
@@ -100,11 +104,9 @@ fn steps(session: &Session) -> Vec<(String, &'static str)> {
             Status::Idle => (format!("agentctl send {id} MESSAGE"), "go on with it"),
             _ => (format!("agentctl wait {id}"), "wait for the end of its turn"),
         };
-        return vec![
-            (format!("agentctl logs -f {id}"), "follow it"),
-            next,
-            (format!("agentctl stop {id}"), "end it"),
-        ];
+        let can_be_read = session.capabilities.contains(&Capability::Peek);
+        let read = can_be_read.then(|| (format!("agentctl logs -f {id}"), "follow it"));
+        return read.into_iter().chain([next, (format!("agentctl stop {id}"), "end it")]).collect();
     }
     let mut steps = vec![(format!("agentctl peek {id}"), "what it said")];
     if session.capabilities.contains(&Capability::Resume) {
@@ -127,12 +129,16 @@ fn next_steps(session: &Session, out: &mut Output) -> Result<(), Failure> {
 /// The exit code of a command whose turn is over. A turn that went wrong is a failure, reported in the
 /// agent's words.
 fn ended_as(session: &Surveyed, how: &str, fleet: &Fleet, out: &mut Output) -> Exit {
-    let object = &session.session;
-    let Some(outcome) = object.outcome.filter(|_| went_wrong(session)) else { return Exit::Done };
-    let words = fleet.complaint(session).map(|words| format!(": {}", text::clean(&words)));
-    let id = text::one_line(&object.id);
-    out.error(&format!("the turn of {id} {how}, {}{}", outcome.as_str(), words.unwrap_or_default()));
+    let Some(outcome) = session.session.outcome.filter(|_| went_wrong(session)) else { return Exit::Done };
+    complain(session, outcome, how, fleet, out);
     Exit::Failed
+}
+
+/// Says in the agent's words how a turn went wrong.
+fn complain(session: &Surveyed, outcome: Outcome, how: &str, fleet: &Fleet, out: &mut Output) {
+    let words = fleet.complaint(session).map(|words| format!(": {}", text::clean(&words)));
+    let id = text::one_line(&session.session.id);
+    out.error(&format!("the turn of {id} {how}, {}{}", outcome.as_str(), words.unwrap_or_default()));
 }
 
 /// Whether no process runs the session any more and its turn did not complete.

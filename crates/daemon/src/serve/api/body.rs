@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 
 use crate::serve::body_budget::SMALL;
 use crate::serve::problem::Problem;
-use crate::serve::query::{LENGTH, adapter_words};
+use crate::serve::query::{LENGTH, adapter_schema};
 
 /// How long a body may take to arrive.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -96,7 +96,9 @@ impl JsonSchema for AdapterName {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "string", "enum": adapter_words(), "description": "The name of an agent."})
+        let mut schema = adapter_schema();
+        schema["description"] = "The name of an agent.".into();
+        schema.try_into().unwrap_or_default()
     }
 }
 

@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use super::App;
 use crate::run::clock;
 use crate::serve::query;
-use crate::serve::query::{Pairs, Parameter, Parameters, adapter_words};
+use crate::serve::query::{Pairs, Parameter, Parameters};
 use crate::shared::Phase;
 use crate::tell::events::{EventMessage, PublishedEvent, Read, written};
 
@@ -25,7 +25,7 @@ use crate::tell::events::{EventMessage, PublishedEvent, Read, written};
 pub(crate) const QUERY: Parameters = &[
     Parameter::text("since", "go on behind this cursor, as Last-Event-ID does"),
     Parameter::word("type", "only events of this type; reset and snapshot always come", kinds).repeatable(),
-    Parameter::word("adapter", "only events of this agent", adapter_words).repeatable(),
+    Parameter::adapter("only events of this agent").repeatable(),
     Parameter::flag("snapshot", "begin with the current state of everything"),
 ];
 /// How many events are read from the ring at once.

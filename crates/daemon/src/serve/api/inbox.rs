@@ -14,13 +14,13 @@ use super::sessions::{find, key, run_blocking, selector, shared_survey};
 use super::{App, answer, json};
 use crate::run::clock;
 use crate::serve::problem::Problem;
-use crate::serve::query::{Pairs, Parameter, Parameters, adapter_words};
+use crate::serve::query::{Pairs, Parameter, Parameters};
 use crate::serve::server::Peer;
 use crate::serve::{chosen_sources, query};
 
 pub(crate) const QUERY: Parameters = &[
     Parameter::since("since", "how far back failures of stopped sessions count; 1d by default"),
-    Parameter::word("adapter", "only sessions of this agent", adapter_words).repeatable(),
+    Parameter::adapter("only sessions of this agent").repeatable(),
 ];
 
 pub(crate) async fn list(

@@ -27,6 +27,8 @@ pub(crate) async fn list(
     Extension(pairs): Extension<Pairs>,
 ) -> Result<Response, Problem> {
     let (wanted, strict) = (query::list_from(&pairs), query::flag(&pairs, "strict"));
+    let asks_agents = query::flag(&pairs, "all") || query::one(&pairs, "since").is_some();
+    let wanted = agentctl_fleet::Query { asks_agents, ..wanted };
     let fleet = chosen_sources::fleet(&*app.settings, &headers, &peer)?;
     let whole = wants_whole(&headers);
     let (host, key) = (app.host.clone(), key("list", raw.as_deref(), &headers, &peer));

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use agentctl_fleet::{ListFilter, Query, Since, Sort, StatusFilter, Wanted};
 use percent_encoding::percent_decode_str;
 
-pub(crate) use self::parameter::{LENGTH, Parameter, Parameters};
+pub(crate) use self::parameter::{LENGTH, Parameter, Parameters, adapter_schema};
 use crate::serve::problem::Problem;
 
 /// The query parameters of a list.
@@ -17,7 +17,7 @@ pub(crate) const LIST: Parameters = &[
     Parameter::flag("all", "also stopped sessions of the last 7 days"),
     Parameter::since("since", "how far back stopped sessions are shown (implies all)"),
     Parameter::number("limit", "at most this many"),
-    Parameter::word("adapter", "only sessions of this agent", adapter_words).repeatable(),
+    Parameter::adapter("only sessions of this agent").repeatable(),
     Parameter::word("status", "only this status or outcome", status_words).repeatable(),
     Parameter::text("group", "only sessions launched as this group"),
     Parameter::text("cwd", "only sessions that work in this folder or below").repeatable(),
@@ -30,7 +30,7 @@ pub(crate) const LIST: Parameters = &[
 
 /// The query parameters that narrow an id.
 pub(crate) const TARGET: Parameters = &[
-    Parameter::word("adapter", "only sessions of this agent", adapter_words),
+    Parameter::adapter("only sessions of this agent"),
     Parameter::text("root", "only sessions stored under this config root"),
     Parameter::text("cwd", "only sessions that work in this folder"),
 ];
@@ -90,7 +90,7 @@ pub(crate) fn adapters(pairs: &Pairs) -> Vec<String> {
     every(pairs, "adapter").map(str::to_owned).collect()
 }
 
-pub(crate) fn adapter_words() -> Vec<&'static str> {
+fn adapter_words() -> Vec<&'static str> {
     agentctl_adapters::registry().into_iter().map(|adapter| adapter.card().name).collect()
 }
 

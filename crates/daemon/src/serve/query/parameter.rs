@@ -1,12 +1,17 @@
 //! One query parameter and its values. The API document and the check of requests both use this definition.
 
+use agentctl_adapters::agents::acp;
 use agentctl_model::text::period::Since;
 use serde_json::{Value, json};
 
+use super::adapter_words;
 use crate::serve::problem::Problem;
 
 /// The notation of a length of time, as a regular expression.
 pub(crate) const LENGTH: &str = r"^\s*([0-9]+(ms|s|m|h|d|w)\s*)+$";
+
+/// The name of an agent over ACP, as a regular expression.
+const ACP_NAME: &str = "^acp:[A-Za-z0-9_-]{1,64}$";
 
 pub(crate) type Parameters = &'static [Parameter];
 
@@ -25,6 +30,8 @@ enum Takes {
     Number,
     /// One of these words.
     Word(fn() -> Vec<&'static str>),
+    /// The name of an adapter.
+    Adapter,
     /// A length of time, a point in time, or `all`.
     Since,
     /// An absolute path. A relative one would be relative to the daemon's own directory, which no caller
@@ -57,6 +64,10 @@ impl Parameter {
         known: fn() -> Vec<&'static str>,
     ) -> Self {
         Self::new(name, words, Takes::Word(known))
+    }
+
+    pub(crate) const fn adapter(words: &'static str) -> Self {
+        Self::new("adapter", words, Takes::Adapter)
     }
 
     pub(crate) const fn since(name: &'static str, words: &'static str) -> Self {
@@ -95,6 +106,9 @@ impl Parameter {
             Takes::Word(known) if !known().contains(&value) => {
                 wrong(format!("expected one of {}", known().join(", ")))
             }
+            Takes::Adapter if !acp::is_name(value) && !adapter_words().contains(&value) => {
+                wrong(format!("expected acp:NAME or one of {}", adapter_words().join(", ")))
+            }
             Takes::Since => Since::parse(value).map(drop).or_else(wrong),
             Takes::Path if !value.starts_with('/') => wrong("expected an absolute path".to_owned()),
             _ => Ok(()),
@@ -107,6 +121,7 @@ impl Parameter {
             Takes::Flag(usual) => json!({"type": "boolean", "default": usual}),
             Takes::Number => json!({"type": "integer", "format": "uint64", "minimum": 0}),
             Takes::Word(known) => json!({"type": "string", "enum": known()}),
+            Takes::Adapter => adapter_schema(),
             Takes::Since => json!({
                 "description": "a length of time back from now (30d, 2h 5m), an RFC 3339 time, or all",
                 "anyOf": [
@@ -125,6 +140,11 @@ impl Parameter {
         };
         json!({"name": self.name, "in": "query", "required": self.required, "description": words, "schema": schema})
     }
+}
+
+/// The names that an adapter can have: those of the registry, and those of agents over ACP, which settings add.
+pub(crate) fn adapter_schema() -> Value {
+    json!({"type": "string", "anyOf": [{"enum": adapter_words()}, {"pattern": ACP_NAME}]})
 }
 
 pub(super) fn flag_of(value: &str) -> Option<bool> {

@@ -20,7 +20,8 @@ impl Fleet {
     /// Returns the source in which a new session of this agent would live. Of several gateways this is the one that was
     /// named, else the first.
     pub fn place_to_launch(&self, adapter: &str, gateway: Option<&str>) -> Result<&Source, Error> {
-        let mut of_adapter = self.sources.iter().filter(|source| source.name() == adapter);
+        let reader = self.acp_agent(adapter).and_then(|agent| agent.native).unwrap_or(adapter);
+        let mut of_adapter = self.sources.iter().filter(|source| source.name() == reader);
         let first = of_adapter.next().ok_or_else(|| unknown_agent(adapter))?;
         if first.adapter.gateway().is_none() {
             return Ok(first);

@@ -18,7 +18,8 @@ use std::time::Duration;
 
 use agentctl_adapters::hold::{HoldPlan, HoldWay};
 use agentctl_model::{Error, Intent, Observed, SourceReport, SpawnPlan, Surveyed};
-use agentctl_process::{Order, Started, spawn, wait_any_gone};
+use agentctl_process::pages::Pages;
+use agentctl_process::{Order, Started, spawn_with, wait_any_gone};
 use jiff::Timestamp;
 
 use crate::act::caller::Caller;
@@ -36,7 +37,7 @@ use crate::{Fleet, worktree};
 pub use attachments::{Attachments, MAX_FILE, text, text_of};
 pub use issue::Issue;
 pub use launcher::Launcher;
-pub use request::{LaunchOptions, LaunchRequest, check_folder, check_words, misfit};
+pub use request::{LaunchOptions, LaunchRequest, Stay, check_folder, check_words, misfit};
 pub use resume::ResumeRequest;
 pub use side_by_side::SlotResults;
 pub use slots::{Choice, Defaults, LaunchPlan, MOST_SLOTS, PlannedSlot, check_count};
@@ -84,6 +85,8 @@ impl Fleet {
         order: &LaunchOrder,
         intent: &Intent,
     ) -> Result<(SpawnPlan, Option<HoldWay>), Error> {
+        let via = order.via.as_deref().map(|via| self.acp_agent(via).ok_or_else(|| unknown_agent(via)));
+        let via = via.transpose()?;
         let adapter = self.sources.iter().find(|source| source.name() == order.adapter);
         let control = adapter.and_then(|source| source.adapter.control());
         let control = control.ok_or_else(|| {
@@ -91,7 +94,14 @@ impl Fleet {
                 .hint("`agentctl adapters` shows what can be done with which agent")
         })?;
         let (mut plan, way) = if order.terminal {
+            if let Some(via) = via {
+                return Err(Error::refused(format!("{} has no screen of its own over ACP", via.name))
+                    .hint("launch it without --terminal: the session is held, and can be spoken with"));
+            }
             (control.terminal(intent)?, None)
+        } else if let Some(via) = via {
+            let HoldPlan { spawn, way } = via.hold(intent)?;
+            (spawn, Some(way))
         } else if order.hold {
             let HoldPlan { spawn, way } = control.hold(intent)?;
             (spawn, Some(way))
@@ -121,7 +131,7 @@ impl Fleet {
     ) -> Result<Launching, Error> {
         let (adapter, wanted) = (order.adapter.clone(), order.capability());
         let offered = |error: Error| match wanted {
-            Some(wanted) => unless_offered(error, capabilities_of(&adapter), wanted),
+            Some(wanted) => unless_offered(error, &capabilities_of(&adapter), wanted),
             None => error,
         };
         if let Some(server) = self.server_named(&order.adapter, &order.root) {
@@ -175,7 +185,7 @@ fn start_runner(
     let mut args = vec![RUNNER.into(), folder.path().into()];
     // A daemon raised its limit for itself, not for agents.
     args.extend(agentctl_process::open_files::usual().map(|soft| format!("--open-files={soft}").into()));
-    spawn(Order {
+    let order = Order {
         program: caller.agentctl.clone(),
         args,
         environ,
@@ -183,7 +193,9 @@ fn start_runner(
         stdin: held,
         stdout: folder.open_output("runner.log")?,
         stderr: folder.open_output("runner.log")?,
-    })
+    };
+    // It waits for as long as its agent lives.
+    spawn_with(order, Pages::Small)
 }
 
 impl Launching {

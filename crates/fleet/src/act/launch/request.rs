@@ -46,16 +46,23 @@ pub struct LaunchOptions {
     pub gateway: Option<String>,
     /// Who is notified of the end; nobody by default.
     pub callback: Addressee,
+    pub stay: Stay,
+    /// Arguments that are passed to the agent's program unchanged.
+    pub args: Vec<String>,
+    pub force: bool,
+}
+
+/// How long a session stays, for a launch and for a resume alike. Without anything it is one turn long.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Stay {
+    /// It is stopped after this time. In a session that is held it is the time of a turn, which is interrupted.
     pub timeout: Option<Duration>,
-    /// The session stays after its first turn and can be spoken with.
+    /// It stays after its turn and can be spoken with.
     pub hold: bool,
     /// How long a held session may be idle before it is ended.
     pub idle_timeout: Option<Duration>,
     /// The agent shows its own screen, in a terminal that a person can open.
     pub terminal: bool,
-    /// Arguments that are passed to the agent's program unchanged.
-    pub args: Vec<String>,
-    pub force: bool,
 }
 
 impl Fleet {
@@ -121,8 +128,9 @@ impl Fleet {
         } else {
             None
         };
+        let via = self.acp_agent(&choice.adapter).map(|agent| agent.name.clone());
         Ok(LaunchOrder {
-            adapter: choice.adapter.clone(),
+            adapter: source.name().to_owned(),
             root: source.root.path.to_string_lossy().into_owned(),
             conversation: Conversation::New,
             cwd: request.cwd.clone(),
@@ -132,7 +140,7 @@ impl Fleet {
             permission: options.permission,
             system_prompt: options.system_prompt,
             fresh_id: new_names::uuid().map_err(|error| Error::failed(error.to_string()))?,
-            program: programs.get(&choice.adapter).cloned(),
+            program: programs.get(&choice.adapter).filter(|_| via.is_none()).cloned(),
             env: options.env.into_iter().map(|(name, value)| (name, Some(value))).collect(),
             // A single launch has no group and no slot name.
             group: in_group.map(|(group, _)| group.to_owned()),
@@ -143,10 +151,12 @@ impl Fleet {
             on_create: options.on_create,
             on_complete: options.on_complete,
             callback,
-            timeout_ms: options.timeout.map(milliseconds),
-            hold: options.hold,
-            idle_timeout_ms: options.idle_timeout.map(milliseconds),
-            terminal: options.terminal,
+            timeout_ms: options.stay.timeout.map(milliseconds),
+            // The protocol has two ends, so there is always a runner that holds it.
+            hold: options.stay.hold || (via.is_some() && !options.stay.terminal),
+            via,
+            idle_timeout_ms: options.stay.idle_timeout.map(milliseconds),
+            terminal: options.stay.terminal,
             args: options.args,
             force: options.force,
         })

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use agentctl_model::{Capability, Conversation, Error, Permission, Status, Surveyed, text};
 
-use super::request::milliseconds;
+use super::request::{Stay, milliseconds};
 use crate::act::offered::unless_offered;
 use crate::keep::launches::LaunchOrder;
 use crate::keep::new_names;
@@ -20,13 +19,9 @@ pub struct ResumeRequest {
     pub model: Option<String>,
     pub permission: Option<Permission>,
     pub on_complete: Option<String>,
-    pub timeout: Option<Duration>,
-    /// The session stays after this turn and can be spoken with.
-    pub hold: bool,
-    /// How long a held session may be idle before it is ended.
-    pub idle_timeout: Option<Duration>,
-    /// The agent shows its own screen, in a terminal that a person can open.
-    pub terminal: bool,
+    pub stay: Stay,
+    /// The adapter over which it is to go on, where its own is not meant: `acp:NAME`.
+    pub via: Option<String>,
 }
 
 impl Fleet {
@@ -62,6 +57,9 @@ impl Fleet {
         let (id, place) = (found.key.id.clone(), found.place.clone());
         // The gateway decides where its session works.
         let cwd = if hosted { found.session.cwd.clone().unwrap_or_default() } else { folder_of(found)? };
+        // A session that only ACP knows has no other way.
+        let named = request.via.as_deref().unwrap_or(&found.key.adapter);
+        let via = self.acp_agent(named).map(|agent| agent.name.clone());
         let conversation = if request.fork {
             Conversation::ForkOf { id, place }
         } else {
@@ -78,7 +76,7 @@ impl Fleet {
             permission: request.permission,
             system_prompt: None,
             fresh_id: new_names::uuid().map_err(|error| Error::agent_failed(error.to_string()))?,
-            program: programs.get(&found.key.adapter).cloned(),
+            program: programs.get(&found.key.adapter).filter(|_| via.is_none()).cloned(),
             env: BTreeMap::new(),
             // The group of a session is the group of its first launch.
             group: found.session.group.clone().filter(|_| !request.fork),
@@ -89,10 +87,11 @@ impl Fleet {
             on_create: None,
             on_complete: request.on_complete.clone(),
             callback: None,
-            timeout_ms: request.timeout.map(milliseconds),
-            hold: request.hold,
-            idle_timeout_ms: request.idle_timeout.map(milliseconds),
-            terminal: request.terminal,
+            timeout_ms: request.stay.timeout.map(milliseconds),
+            hold: request.stay.hold || (via.is_some() && !request.stay.terminal),
+            via,
+            idle_timeout_ms: request.stay.idle_timeout.map(milliseconds),
+            terminal: request.stay.terminal,
             args: Vec::new(),
             force: false,
         })

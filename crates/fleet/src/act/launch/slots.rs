@@ -81,7 +81,7 @@ pub(super) fn names(choices: &[Choice]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for choice in choices {
         let model = choice.model.as_deref().map(|model| format!("-{}", safe(model))).unwrap_or_default();
-        let base = format!("{}{model}", choice.adapter);
+        let base = format!("{}{model}", safe(&choice.adapter));
         let taken = |name: &String| names.contains(name);
         let numbered = (2..).map(|number| format!("{base}-{number}"));
         let name = std::iter::once(base.clone()).chain(numbered).find(|name| !taken(name));
@@ -90,7 +90,7 @@ pub(super) fn names(choices: &[Choice]) -> Vec<String> {
     names
 }
 
-/// Returns a model's name in a form that can be part of a branch.
+/// Returns the name of an agent or a model in a form that can be part of a branch.
 fn safe(model: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_') { c } else { '-' };
     let text: String = model.chars().map(plain).collect();

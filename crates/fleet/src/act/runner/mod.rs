@@ -3,6 +3,7 @@
 //! It owns a launch from its first moment, including the undo. It decides nothing about the session: killing the runner
 //! changes no verdict, since surveys find the agent by themselves.
 
+mod acp;
 mod callback;
 mod end_notifier;
 mod hooks;
@@ -48,7 +49,10 @@ const PAUSE_FACTOR: u32 = 2;
 const MAY_TRY_AGAIN: Duration = Duration::from_secs(30);
 
 /// How often the holder of a starting session is asked what it has heard.
-const HOLDER_CHECK_INTERVAL: Duration = Duration::from_millis(50);
+const HOLDER_CHECK_INTERVAL: Duration = Duration::from_millis(10);
+
+/// How often a session whose turn its holder has not heard of is looked up all the same: the records may know of it.
+const UNHEARD_SURVEY_INTERVAL: Duration = Duration::from_millis(500);
 
 /// How often a runner that waits for its moment looks whether the launch was cancelled.
 const MOMENT_CHECK_INTERVAL: Duration = Duration::from_millis(200);
@@ -114,6 +118,8 @@ impl<'a> Runner<'a> {
         let mut running = Running {
             started,
             holder,
+            opening: self.opening_deadline(),
+            absent_since: None,
             control,
             hooks: Hooks::new(&self.record, plan.cwd.clone()),
             deadline: self.record.order.timeout_ms.map(|ms| Instant::now() + Duration::from_millis(ms)),
@@ -225,7 +231,7 @@ impl<'a> Runner<'a> {
     }
 
     fn hold(&self, way: HoldWay, pipes: Option<Pipes>, agent: Option<ProcessRef>) -> io::Result<Holder> {
-        let (limits, first) = (self.limits(), self.folder.words()?);
+        let (limits, first) = (Limits::of(&self.record.order), self.folder.words()?);
         match (way, pipes, agent) {
             (HoldWay::Line(protocol), Some(pipes), agent) => {
                 Holder::start((protocol, first), pipes, &self.folder, agent, limits)
@@ -237,15 +243,10 @@ impl<'a> Runner<'a> {
         }
     }
 
-    fn limits(&self) -> Limits {
-        let order = &self.record.order;
-        let time = |ms: Option<u64>| ms.map(Duration::from_millis);
-        Limits { turn: time(order.timeout_ms), idle: time(order.idle_timeout_ms) }
-    }
-
     /// Waits for the id, and then until a survey shows the turn. The agent may exit before or after either.
     fn await_turn(&mut self, running: &mut Running, plan: &SpawnPlan) -> Result<(), Error> {
         let mut cut_short: Option<Instant> = None;
+        let mut surveyed: Option<Instant> = None;
         let mut rest = Duration::ZERO;
         loop {
             let ended = running.wait(rest).map_err(|error| failed("wait for the agent", &error))?;
@@ -269,12 +270,19 @@ impl<'a> Runner<'a> {
                 let error = Error::agent_failed("its time was up before there was a session");
                 return Err(self.with_screen(error));
             }
-            let session = glance(self.fleet, &self.record);
-            rest = (began.elapsed() * PAUSE_FACTOR).max(PAUSE);
-            let Some(session) = session.filter(|session| running.shows_turn(&self.record.order, session))
-            else {
+            self.check_opening(running)?;
+            // Before the turn is heard of, a survey would only take processor time from the agent, and delay the one that
+            // shows it.
+            if running.holder.as_ref().is_some_and(|holder| !holder.has_heard_turn())
+                && surveyed.is_some_and(|at| began.duration_since(at) < UNHEARD_SURVEY_INTERVAL)
+            {
+                rest = PAUSE;
                 continue;
-            };
+            }
+            surveyed = Some(began);
+            let session = self.turn_seen(running)?;
+            rest = (began.elapsed() * PAUSE_FACTOR).max(PAUSE);
+            let Some(session) = session else { continue };
             let since = cut_short.get_or_insert(began);
             if running.was_cut_short(&session) && since.elapsed() < MAY_TRY_AGAIN {
                 continue;
@@ -403,6 +411,7 @@ impl<'a> Runner<'a> {
     fn wait_for_the_end(&mut self, running: &mut Running) -> io::Result<(Ending, bool)> {
         let mut timed_out = false;
         loop {
+            self.follow_session(running);
             let left = running
                 .deadline
                 .filter(|_| !timed_out)
@@ -411,6 +420,7 @@ impl<'a> Runner<'a> {
                 .started
                 .ends_within(left.unwrap_or(OUTPUT_CHECK_INTERVAL).min(OUTPUT_CHECK_INTERVAL))?
             {
+                self.follow_session(running);
                 return Ok((ending, timed_out));
             }
             // The last one also contains the output of the hooks.
@@ -422,8 +432,17 @@ impl<'a> Runner<'a> {
                 self.end_session(&self.timeout_reason());
             }
             if running.holder.as_ref().is_some_and(Holder::is_over) {
-                self.end_session(&self.limits().idle_end());
+                self.end_session(&Limits::of(&self.record.order).idle_end());
             }
+        }
+    }
+
+    /// The agent may have gone on in another session. What is said at the end is said of the one that it had last.
+    fn follow_session(&mut self, running: &Running) {
+        let now = running.holder.as_ref().and_then(|holder| holder.report().state.session);
+        if now.is_some() && now != self.record.session_id {
+            self.record.session_id = now;
+            let _ = self.write_record();
         }
     }
 
@@ -460,6 +479,10 @@ struct Running {
     started: Started,
     /// Only a held session has one.
     holder: Option<Holder>,
+    /// Until when an agent over ACP must have opened a session.
+    opening: Option<Instant>,
+    /// Since when the turn is over by the agent's word while its records do not know the session.
+    absent_since: Option<Instant>,
     control: &'static dyn Control,
     hooks: Hooks,
     deadline: Option<Instant>,

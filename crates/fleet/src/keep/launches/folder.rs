@@ -121,6 +121,17 @@ impl LaunchFolder {
         self.write("launch.json", record)
     }
 
+    /// Notes that the process of this launch goes on in another session. Before the turn was seen, the runner alone
+    /// writes the record.
+    pub(crate) fn follow_session(&self, id: &str) -> io::Result<()> {
+        let mut record = self.record()?;
+        if !record.settled || record.session_id.as_deref() == Some(id) {
+            return Ok(());
+        }
+        record.session_id = Some(id.to_owned());
+        self.write_record(&record)
+    }
+
     pub fn exit(&self) -> Option<Exit> {
         self.read("exit.json").ok()
     }
@@ -223,6 +234,12 @@ impl LaunchFolder {
     /// Takes the lock that the runner holds for its whole life: a launch whose directory can be locked has no runner.
     pub fn hold(&self) -> io::Result<Option<KernelLock>> {
         KernelLock::on_folder(&self.path, Duration::ZERO)
+    }
+
+    /// Lets one caller at a time answer what the agent's own server asks: the server takes the first answer, and tells
+    /// everybody only that there was one. `None` means that another caller was at it all the time.
+    pub(crate) fn answer_alone(&self, timeout: Duration) -> io::Result<Option<KernelLock>> {
+        KernelLock::on_file(&self.path.join("answering"), timeout)
     }
 
     /// Whether a live runner lets others speak through it.

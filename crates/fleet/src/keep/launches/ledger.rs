@@ -1,14 +1,14 @@
 //! All launch records, read at once to be joined with sessions.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use agentctl_files::own;
-use agentctl_model::{LaunchInfo, SessionKey};
+use agentctl_model::{LaunchInfo, ProcessRef, SessionKey};
 use serde_json::Map;
 
 use super::folder::LaunchFolder;
-use super::record::{Exit, LaunchOrder, Record};
+use super::record::{Exit, LaunchOrder, ProcessMark, Record};
 
 /// What agentctl knows about sessions because it launched them.
 #[derive(Debug, Default)]
@@ -17,6 +17,12 @@ pub struct Ledger {
     entries: Vec<(LaunchFolder, Record)>,
     /// The entries of one session, oldest first.
     by_session: HashMap<(String, String, String), Vec<usize>>,
+}
+
+/// The launches of a session that a runner holds now.
+pub(crate) struct HeldLaunches<'l> {
+    pub(crate) first: &'l (LaunchFolder, Record),
+    pub(crate) newest: &'l (LaunchFolder, Record),
 }
 
 impl Ledger {
@@ -65,9 +71,37 @@ impl Ledger {
     /// Returns the folder of the runner through which this session is spoken with now. A session in a private server is
     /// asked there.
     pub(crate) fn holder_of(&self, adapter: &str, root: &str, id: &str) -> Option<&LaunchFolder> {
-        let indices = self.by_session.get(&(adapter.to_owned(), root.to_owned(), id.to_owned()))?;
-        let (folder, record) = &self.entries[*indices.last()?];
+        let (folder, record) = self.newest(adapter, root, id)?;
         (record.order.hold && folder.is_served()).then_some(folder)
+    }
+
+    /// Returns the newest launch of a session.
+    pub(crate) fn newest(&self, adapter: &str, root: &str, id: &str) -> Option<&(LaunchFolder, Record)> {
+        let indices = self.by_session.get(&(adapter.to_owned(), root.to_owned(), id.to_owned()))?;
+        self.entries.get(*indices.last()?)
+    }
+
+    /// Returns the first launch of a session and the newest, if a runner holds it now and its first turn was seen.
+    pub(crate) fn held_launches(&self, adapter: &str, root: &str, id: &str) -> Option<HeldLaunches<'_>> {
+        let indices = self.by_session.get(&(adapter.to_owned(), root.to_owned(), id.to_owned()))?;
+        let (first, newest) = (&self.entries[*indices.first()?], &self.entries[*indices.last()?]);
+        let (folder, record) = newest;
+        let is_held = record.order.hold && record.settled && folder.is_served();
+        is_held.then_some(HeldLaunches { first, newest })
+    }
+
+    /// Returns the processes that were started for an adapter whose agent only these records know.
+    pub(crate) fn processes_of(&self, adapter: &str) -> HashSet<ProcessRef> {
+        let records = self.entries.iter().map(|(_, record)| record);
+        let of_adapter = records.filter(|record| record.order.adapter == adapter);
+        of_adapter.filter_map(|record| record.process.as_ref().and_then(ProcessMark::process)).collect()
+    }
+
+    /// Returns the adapter over which a session was started last, where that is another way than its agent's own.
+    pub(crate) fn via(&self, key: &SessionKey) -> Option<&str> {
+        let indices = self.by_session.get(&(key.adapter.clone(), key.root.clone(), key.id.clone()))?;
+        let via = self.entries[*indices.last()?].1.order.via.as_deref();
+        via.filter(|via| *via != key.adapter)
     }
 
     /// Returns the folders of all runners that hold a session of this source now.

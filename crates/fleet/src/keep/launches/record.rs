@@ -22,7 +22,7 @@ pub struct Record {
     pub id: String,
     pub launched_at: Timestamp,
     pub order: LaunchOrder,
-    /// The agent's own id, once it is known.
+    /// The agent's own id, once it is known. An agent may go on in another session (`/clear`); then it is that one's.
     pub session_id: Option<String>,
     /// A survey has shown the turn: the launch itself is done, and what follows belongs to the session.
     pub settled: bool,
@@ -38,6 +38,9 @@ pub struct Record {
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub struct LaunchOrder {
     pub adapter: String,
+    /// The adapter over which it is started, if that is another way than the agent's own: `acp:NAME`.
+    #[serde(default)]
+    pub via: Option<String>,
     /// The config root that the session will be stored under.
     pub root: String,
     pub conversation: Conversation,

@@ -117,6 +117,8 @@ fn total(tokens: &Tokens) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use agentctl_model::Surveyed;
+
     use super::*;
     use agentctl_testkit::sessions::{session, surveyed};
 

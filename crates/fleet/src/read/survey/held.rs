@@ -1,14 +1,22 @@
 //! Asks the runners that hold sessions what their agents said last. All are asked at once.
 
-use agentctl_adapters::hold::{Request, TurnEnd};
+use agentctl_adapters::agents::acp;
+use agentctl_adapters::hold::{About, Request, TurnEnd};
+use agentctl_model::way::OF_HELD_SESSIONS;
 use agentctl_model::{
-    Capability, Claim, Evidence, Joined, LiveReport, Pending, PendingOption, Turn, TurnState, Witness, text,
+    Capability, Claim, Evidence, Facts, Found, Joined, LiveReport, Pending, PendingOption, Session, Turn,
+    TurnState, Witness, text,
 };
 use jiff::Timestamp;
+use serde_json::Map;
 
 use crate::Source;
 use crate::hold::{self, Report};
 use crate::keep::launches::{LaunchFolder, Ledger};
+use crate::read::query::LIST_TEXT;
+
+/// Under which name the extras of a session have what its agent said over ACP.
+const ACP: &str = "acp";
 
 /// Adds what each holder says to the claims of its session. A holder that does not answer changes nothing: then the
 /// records say what they say.
@@ -19,23 +27,59 @@ pub(super) fn ask_holders(sources: &[Source], joined: &mut [Joined], as_of: Time
     std::thread::scope(|threads| {
         for (source, joined) in sources.iter().zip(joined) {
             let root = source.root.path.to_string_lossy();
+            let is_only_acp = acp::is_name(source.name());
+            if is_only_acp {
+                joined.claims.retain_mut(|claim| add_launched(claim, source.name(), &root, ledger));
+            }
             for claim in &mut joined.claims {
                 if let Some(folder) = ledger.holder_of(source.name(), &root, &claim.id) {
-                    threads.spawn(move || ask(claim, folder, as_of));
+                    threads.spawn(move || ask(claim, folder, as_of, is_only_acp));
                 }
             }
         }
     });
 }
 
+/// Adds what the launch records know of a session that only ACP knows. It exists while it is held.
+fn add_launched(claim: &mut Claim, adapter: &str, root: &str, ledger: &Ledger) -> bool {
+    let Some(launches) = ledger.held_launches(adapter, root, &claim.id) else { return false };
+    let ((first_folder, first), (folder, newest)) = (launches.first, launches.newest);
+    let cwd = newest.made.as_ref().map_or(&newest.order.cwd, |made| &made.path);
+    // The first words of a session that began elsewhere are not known.
+    let is_whole = first.order.is_new();
+    let facts = Facts {
+        prompt: is_whole.then(|| first_folder.first_words(LIST_TEXT)).flatten(),
+        cwd: Some(cwd.to_string_lossy().into_owned()),
+        model: newest.order.model.clone(),
+        started_at: is_whole.then_some(first.launched_at),
+        ..Facts::default()
+    };
+    claim.found = Some(Found {
+        id: claim.id.clone(),
+        variant: None,
+        place: folder.path().to_owned(),
+        stamp: None,
+        facts,
+        evidence: Vec::new(),
+    });
+    true
+}
+
+/// What the agent of a held session said that it offers.
+pub(super) fn offered(session: &Session) -> Option<Capability> {
+    let can = session.meta.get(ACP)?.get("capabilities")?;
+    let goes_on = ["resume", "load"].iter().any(|key| can.get(key).is_some_and(|can| *can == true));
+    goes_on.then_some(Capability::Resume)
+}
+
 /// What can be done with a session that is held, in the usual order.
-pub(super) fn capabilities(of_agent: &[Capability]) -> Vec<Capability> {
-    const HELD: [Capability; 3] = [Capability::Send, Capability::Approve, Capability::Interrupt];
-    let is_there = |capability: &Capability| of_agent.contains(capability) || HELD.contains(capability);
+pub(crate) fn capabilities(of_agent: &[Capability]) -> Vec<Capability> {
+    let is_there =
+        |capability: &Capability| of_agent.contains(capability) || OF_HELD_SESSIONS.contains(capability);
     Capability::ALL.into_iter().filter(is_there).collect()
 }
 
-fn ask(claim: &mut Claim, folder: &LaunchFolder, as_of: Timestamp) {
+fn ask(claim: &mut Claim, folder: &LaunchFolder, as_of: Timestamp, is_only_acp: bool) {
     let Ok(report) = hold::state(folder.path()) else { return };
     // A line that was lost says nothing about what its agent does now.
     if report.state.lost.is_some() || report.state.session.as_ref() != Some(&claim.id) {
@@ -43,6 +87,28 @@ fn ask(claim: &mut Claim, folder: &LaunchFolder, as_of: Timestamp) {
     }
     claim.owner.headless = false;
     claim.live_report = Some(live_report(&report, as_of));
+    // Elsewhere the agent's own records say it.
+    if let (Some(found), Some(about)) = (claim.found.as_mut().filter(|_| is_only_acp), &report.about) {
+        tell(&mut found.facts, about);
+        found.facts.updated_at = report.since;
+    }
+}
+
+/// Adds what the agent says of itself and of the session.
+pub(super) fn tell(facts: &mut Facts, about: &About) {
+    facts.name.clone_from(&about.title);
+    facts.model = about.model.clone().or_else(|| facts.model.take());
+    facts.cost = about.cost;
+    let mut acp = Map::new();
+    if let Some(agent) = &about.agent {
+        let said = serde_json::to_value(agent).unwrap_or_default();
+        acp.extend(said.as_object().cloned().unwrap_or_default());
+        acp.remove("logins");
+    }
+    acp.extend(about.mode.as_ref().map(|mode| ("mode".to_owned(), mode.as_str().into())));
+    let context = about.context.and_then(|context| serde_json::to_value(context).ok());
+    acp.extend(context.map(|context| ("context".to_owned(), context)));
+    facts.meta.insert(ACP.to_owned(), acp.into());
 }
 
 /// What a holder says, as a live report. Pure.
@@ -106,13 +172,7 @@ mod tests {
             lost: None,
         };
         let since = Some(Timestamp::UNIX_EPOCH);
-        Report {
-            state,
-            asked_at: vec![Timestamp::UNIX_EPOCH],
-            since,
-            takes_reasons: false,
-            first_refused: None,
-        }
+        Report { asked_at: vec![Timestamp::UNIX_EPOCH], since, ..Report::of(state, false) }
     }
 
     #[test]

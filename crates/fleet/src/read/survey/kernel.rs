@@ -5,6 +5,7 @@ use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 
 use agentctl_adapters::Looks;
+use agentctl_adapters::agents::acp;
 use agentctl_model::{
     Harvest, HeldLock, KernelView, Launched, Observed, OwnerIdentity, Process, ProcessHead, RootMembership,
 };
@@ -50,8 +51,13 @@ impl KernelSnapshot {
         let empty = Vec::new();
         let heads = self.heads.seen().unwrap_or(&empty);
         let us = kernel.own_uid();
-        let wanted =
-            |head: &&ProcessHead| is_of(us, head) && source.adapter.recognises(head) && !is_copy(head, heads);
+        // Only the launch records know the processes of an agent that only ACP knows.
+        let started =
+            if acp::is_name(source.name()) { ledger.processes_of(source.name()) } else { HashSet::new() };
+        let is_known = |head: &ProcessHead| {
+            source.adapter.recognises(head) || (!started.is_empty() && started.contains(&head.process))
+        };
+        let wanted = |head: &&ProcessHead| is_of(us, head) && is_known(head) && !is_copy(head, heads);
         let recognised: Vec<&ProcessHead> = heads.iter().filter(wanted).collect();
         let offspring = if looks.offspring { descendants(heads, &recognised) } else { Vec::new() };
         let mut processes = inspect(kernel, &recognised, looks);

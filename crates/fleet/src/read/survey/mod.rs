@@ -7,6 +7,7 @@ mod ask;
 pub(crate) mod family;
 pub(crate) mod feeds;
 mod held;
+mod inventory;
 pub(crate) mod kernel;
 mod native_roots;
 pub(crate) mod peers;
@@ -15,9 +16,12 @@ mod sources;
 mod verdicts;
 mod visibility;
 
+pub(crate) use held::capabilities as held_capabilities;
+
 use std::path::Path;
 use std::time::Duration;
 
+use agentctl_adapters::agents::acp;
 use agentctl_model::{
     Claim, Coverage, EndedLaunch, Found, Harvest, Joined, OwnerIdentity, Registration, Session, SourceReport,
     Stamp, Survey, Surveyed, Tie, TurnState,
@@ -48,13 +52,14 @@ impl Fleet {
     /// Reads all chosen sources and the kernel, and derives a verdict for every session that is wanted.
     pub fn survey(&self, query: &Query) -> Survey {
         let sources: Vec<Source> =
-            self.sources.iter().filter(|source| is_asked(source, query)).cloned().collect();
+            self.sources.iter().filter(|source| self.is_asked(source, query)).cloned().collect();
         let snapshot = || KernelSnapshot::take(self.kernel.as_ref());
 
         let ledger = self.ledger();
         let since = query.wanted.since(now());
         let requests = self.requests(&sources, query, since, snapshot, &ledger);
         let mut readings = read_sources(requests, self.memory.as_ref());
+        self.ask_agents(&sources, &mut readings, query, &ledger);
         let mut seen = snapshot();
         if self.read_live_sessions(&sources, &mut readings, &seen, query, &ledger) {
             seen = snapshot();
@@ -91,6 +96,8 @@ impl Fleet {
         if !ledger.is_empty() {
             survey.sessions.iter_mut().for_each(|surveyed| add_launch(surveyed, &ledger, query));
         }
+        survey.sessions.retain(|surveyed| is_of_adapters(surveyed, query));
+        survey.sessions.iter_mut().for_each(inventory::add_offered);
         if !self.prices.is_empty() {
             survey.sessions.iter_mut().for_each(|surveyed| prices::fill(&mut surveyed.session, &self.prices));
         }
@@ -211,6 +218,18 @@ impl Fleet {
         sources.iter().map(request).collect()
     }
 
+    /// The sessions of an agent over ACP are read by the adapter that knows them.
+    fn is_asked(&self, source: &Source, query: &Query) -> bool {
+        let is_meant = |name: &String| name == source.name() || self.reader_of(name) == Some(source.name());
+        let named = query.adapters.is_empty() || query.adapters.iter().any(is_meant);
+        named && query.root.as_ref().is_none_or(|root| source.root.path.as_os_str() == root.as_str())
+    }
+
+    /// The other adapter that reads the sessions of this one.
+    fn reader_of(&self, name: &str) -> Option<&'static str> {
+        self.acp_agent(name).and_then(|agent| agent.native)
+    }
+
     fn join_all(
         &self,
         sources: &[Source],
@@ -233,21 +252,38 @@ impl Fleet {
 /// Adds to a session what agentctl knows because it launched it.
 fn add_launch(surveyed: &mut Surveyed, ledger: &Ledger, query: &Query) {
     if let Some((launch, group)) = ledger.of(&surveyed.key, query.text_limit()) {
+        // What was found of a session that only ACP knows has the beginning of its prompt.
+        let prompt = surveyed.session.prompt.as_deref().zip(launch.prompt.as_deref());
+        if acp::is_name(&surveyed.key.adapter)
+            && prompt.is_some_and(|(found, whole)| whole.starts_with(found))
+        {
+            surveyed.session.prompt.clone_from(&launch.prompt);
+        }
         surveyed.session.launch = Some(launch);
         surveyed.session.group = group;
         // Whatever its agent offers elsewhere, this one can be reached.
         let key = &surveyed.key;
         let is_held = || ledger.holder_of(&key.adapter, &key.root, &key.id).is_some();
         if surveyed.session.is_live() && is_held() {
+            let said = held::offered(&surveyed.session);
             let capabilities = &mut surveyed.session.capabilities;
+            capabilities.extend(said);
             *capabilities = held::capabilities(capabilities);
+        }
+        if let Some(via) = ledger.via(&surveyed.key) {
+            surveyed.session.meta.insert("via".to_owned(), via.into());
         }
     }
 }
 
-fn is_asked(source: &Source, query: &Query) -> bool {
-    let named = query.adapters.is_empty() || query.adapters.iter().any(|name| name == source.name());
-    named && query.root.as_ref().is_none_or(|root| source.root.path.as_os_str() == root.as_str())
+/// Whether a list that names its adapters wants this session. Whoever asks for an id means that session, however it
+/// was started.
+fn is_of_adapters(surveyed: &Surveyed, query: &Query) -> bool {
+    if query.adapters.is_empty() || matches!(query.wanted, Wanted::Ids(_)) {
+        return true;
+    }
+    let via = surveyed.session.meta.get("via").and_then(|via| via.as_str());
+    query.adapters.iter().any(|name| *name == surveyed.key.adapter || Some(name.as_str()) == via)
 }
 
 /// The ids to read again, by the index of their source.
@@ -285,7 +321,9 @@ fn doubts(
     let mut doubts = Vec::new();
     for (index, (reading, joined)) in readings.iter().zip(joined).enumerate() {
         let harvest = &reading.harvest;
-        if !matches!(harvest.coverage, Coverage::Complete | Coverage::Partial) {
+        // What only ACP knows is stored nowhere that could be read again.
+        let is_stored = !acp::is_name(sources[index].name());
+        if !is_stored || !matches!(harvest.coverage, Coverage::Complete | Coverage::Partial) {
             continue;
         }
         let unread =

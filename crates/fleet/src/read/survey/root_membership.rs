@@ -4,10 +4,12 @@
 use std::path::Path;
 
 use agentctl_adapters::Root;
+use agentctl_adapters::agents::acp;
 use agentctl_model::{Observed, Process, RootMembership};
 use agentctl_process::{InspectRequest, Kernel};
 
 use crate::Source;
+use crate::keep::launches::MARK;
 
 /// Decides by the process's variables, else by a file below the root that it has open for writing.
 pub(crate) fn root_membership(kernel: &dyn Kernel, source: &Source, process: &Process) -> RootMembership {
@@ -65,6 +67,11 @@ fn is_below(file: &Path, root: &Root) -> bool {
 /// reason why not.
 pub(crate) fn may_own(kernel: &dyn Kernel, source: &Source, process: &Process) -> Result<(), String> {
     let title = source.adapter.card().title;
+    if acp::is_name(source.name()) {
+        // The launch record names its process; it may be called anything, and has no root.
+        let is_marked = process.variable(MARK).is_some();
+        return if is_marked { Ok(()) } else { Err("it does not carry the mark of a launch".to_owned()) };
+    }
     if !source.adapter.recognises(&process.head) {
         return Err(format!("it is not known as {title}"));
     }

@@ -176,7 +176,7 @@ impl SourceVerdicts<'_> {
             parent_id: facts.parent.map(|parent| parent.id),
             group: None,
             launch: None,
-            capabilities: self.card.capabilities.to_vec(),
+            capabilities: self.card.capabilities_of_sessions(),
             evidence: verdict.into_evidence(),
             meta: facts.meta,
         }

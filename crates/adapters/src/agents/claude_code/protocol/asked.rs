@@ -6,7 +6,9 @@ use serde_json::{Map, Value, json};
 
 use super::field::Field;
 use super::frames::Asks;
-use crate::hold::{Answered, Decision, Request};
+use crate::control::offer::option;
+use crate::hold::json_lines::{Answered, Waits};
+use crate::hold::{Decision, Request};
 use crate::transcript::call;
 
 /// A request that waits for its answer.
@@ -31,6 +33,16 @@ enum Wants {
         questions: Vec<String>,
     },
     Field(Result<Field, String>),
+}
+
+impl Waits for Asked {
+    fn request(&self) -> &Request {
+        &self.request
+    }
+
+    fn answered(&mut self) -> &mut Option<Answered> {
+        &mut self.answered
+    }
 }
 
 impl Asked {
@@ -139,7 +151,8 @@ impl Asked {
                 Ok(response)
             }
             (Wants::Leave { .. }, Decision::Text(_)) => {
-                Err("the agent asks for an approval, not for words".to_owned())
+                Err("the agent asks for an approval, not for words: `approve` or `deny` answers it"
+                    .to_owned())
             }
             (Wants::Leave { .. } | Wants::Answers { .. }, Decision::Deny { reason }) => {
                 // The agent requires words here, and the model reads them.
@@ -249,8 +262,4 @@ fn call_in_words(tool: &str, input: &Value) -> String {
 
 fn denial() -> PendingOption {
     option("deny", "Deny", OptionKind::Deny, OptionScope::Once)
-}
-
-fn option(id: &str, label: &str, kind: OptionKind, scope: OptionScope) -> PendingOption {
-    PendingOption { id: id.to_owned(), label: label.to_owned(), kind, scope }
 }

@@ -13,8 +13,9 @@ mod tests;
 use ring::digest;
 use serde_json::{Value, json};
 
-use crate::hold::lines::{Line, Lines};
-use crate::hold::{Acceptance, Answered, Decision, HeldState, Protocol, Said, Step, Ticket, TurnEnd, Verb};
+use crate::hold::json_lines::{Answered, JsonLines, Requests};
+use crate::hold::lines::Lines;
+use crate::hold::{Acceptance, Decision, HeldState, Said, Step, Ticket, TurnEnd};
 use asked::Asked;
 use frames::{Frame, Lifecycle, Outcome, Response, System, User};
 
@@ -34,7 +35,7 @@ pub struct StreamJson {
     last_end: Option<TurnEnd>,
     /// Messages that the agent has not begun to work on.
     messages: Vec<Message>,
-    asked: Vec<Asked>,
+    asked: Requests<Asked>,
     interrupts: Vec<Interrupt>,
 }
 
@@ -66,7 +67,7 @@ impl StreamJson {
             is_at_work: false,
             last_end: None,
             messages: Vec::new(),
-            asked: Vec::new(),
+            asked: Requests::default(),
             interrupts: Vec::new(),
         }
     }
@@ -80,61 +81,6 @@ impl StreamJson {
         bytes[8] = 0x80 | (bytes[8] & 0x3f);
         let hex = data_encoding::HEXLOWER.encode(&bytes);
         format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
-    }
-
-    fn send(&mut self, ticket: Ticket, words: &str, as_command: bool, step: &mut Step) {
-        let text = match plain(words) {
-            _ if words.trim().is_empty() => return step.refuse(ticket, "there are no words to send"),
-            _ if as_command => words.to_owned(),
-            Ok(text) => text,
-            Err(reason) => return step.refuse(ticket, reason),
-        };
-        let uuid = self.uuid(ticket);
-        let content = json!([{"type": "text", "text": text}]);
-        step.frame(&json!({"type": "user", "uuid": uuid, "message": {"role": "user", "content": content}}));
-        self.messages.push(Message { uuid, ticket: Some(ticket), is_queued: false });
-    }
-
-    fn answer(&mut self, ticket: Ticket, request: &str, decision: &Decision, step: &mut Step) {
-        let Some(asked) = self.asked.iter_mut().find(|one| one.request.id == request) else {
-            return step.refuse(ticket, "the agent no longer waits for this");
-        };
-        if asked.answered.is_some() {
-            return step.refuse(ticket, "this was answered a moment ago");
-        }
-        match asked.response(decision) {
-            Ok(response) => {
-                step.frame(&success(&asked.request_id, &response));
-                asked.answered = Some(Answered(Some(ticket)));
-            }
-            Err(reason) => step.refuse(ticket, reason),
-        }
-    }
-
-    fn interrupt(&mut self, ticket: Ticket, step: &mut Step) {
-        let request_id = format!("interrupt-{}", ticket.0);
-        step.frame(&json!({
-            "type": "control_request", "request_id": request_id, "request": {"subtype": "interrupt"},
-        }));
-        self.interrupts.push(Interrupt { request_id, ticket: Some(ticket), still_queued: None });
-    }
-
-    fn heard(&mut self, frame: Frame, step: &mut Step) {
-        match frame {
-            Frame::Lifecycle(lifecycle) => self.moved(&lifecycle, step),
-            Frame::System(system) => self.told(system, step),
-            Frame::User(user) => self.replayed(&user, step),
-            Frame::Result(outcome) => self.ended(outcome, step),
-            Frame::Asks(asks) => match Asked::read(&asks) {
-                Some(asked) => self.asks(asked, step),
-                // The agent waits for every response, so it gets one.
-                None => step.frame(&json!({"type": "control_response", "response": {
-                    "subtype": "error", "request_id": asks.request_id, "error": "not supported here",
-                }})),
-            },
-            Frame::Responds(response) => self.responded(&response, step),
-            Frame::Withdraws(request_id) => self.withdrawn(&request_id, step),
-        }
     }
 
     fn moved(&mut self, lifecycle: &Lifecycle, step: &mut Step) {
@@ -232,7 +178,7 @@ impl StreamJson {
         }
         // A call that has its result waits for nobody, even if the agent did not say so.
         for call in user.finished_calls() {
-            self.gone(|one| one.call.as_deref() == Some(call), step);
+            self.asked.end(|one| one.call.as_deref() == Some(call), step);
         }
     }
 
@@ -247,15 +193,6 @@ impl StreamJson {
             _ => TurnEnd::Ended,
         };
         self.close_turn(end, step);
-    }
-
-    fn asks(&mut self, asked: Asked, step: &mut Step) {
-        // A request that is repeated while it waits is the same request.
-        if self.asked.iter().any(|one| one.request.id == asked.request.id) {
-            return;
-        }
-        step.say(Said::Asked(asked.request.clone()));
-        self.asked.push(asked);
     }
 
     fn responded(&mut self, response: &Response, step: &mut Step) {
@@ -278,7 +215,7 @@ impl StreamJson {
             return step.accept(ticket, Acceptance::Interrupted { was_open: false, still_queued });
         }
         // The agent repeats our own response once it has taken it.
-        self.gone(|one| one.request_id == response.request_id && one.answered.is_some(), step);
+        self.asked.end(|one| one.request_id == response.request_id && one.answered.is_some(), step);
     }
 
     /// An answer that met this on its way is not taken.
@@ -288,82 +225,89 @@ impl StreamJson {
                 step.refuse(ticket, "the agent withdrew the request");
             }
         }
-        self.gone(|one| one.request_id == request_id, step);
-    }
-
-    /// Forgets requests that are over, and confirms the answers that ended them.
-    fn gone(&mut self, is_gone: impl Fn(&Asked) -> bool, step: &mut Step) {
-        for asked in self.asked.extract_if(.., |one| is_gone(one)) {
-            if let Some(Answered(Some(ticket))) = asked.answered {
-                step.accept(ticket, Acceptance::Answered);
-            }
-            step.say(Said::Gone { request: asked.request.id });
-        }
+        self.asked.end(|one| one.request_id == request_id, step);
     }
 }
 
-impl Protocol for StreamJson {
-    fn open(&mut self) -> Step {
-        let mut step = Step::default();
+impl JsonLines for StreamJson {
+    const TAKES_REASONS: bool = true;
+
+    fn begin(&mut self, step: &mut Step) {
         // The agent says nothing of its own accord before the first message.
         step.frame(&json!({
             "type": "control_request", "request_id": OPENING, "request": {"subtype": "initialize"},
         }));
-        step
     }
 
-    fn hear(&mut self, bytes: &[u8]) -> Step {
-        let mut step = Step::default();
-        for line in self.lines.take(bytes) {
-            // Only the output of a tool can be this long, and the requests say all that is needed of it.
-            let Line::Whole(line) = line else { continue };
-            if let Some(frame) = Frame::read(&line) {
-                self.heard(frame, &mut step);
-            }
+    fn lines(&mut self) -> &mut Lines {
+        &mut self.lines
+    }
+
+    fn heard(&mut self, line: &[u8], step: &mut Step) {
+        let Some(frame) = Frame::read(line) else { return };
+        match frame {
+            Frame::Lifecycle(lifecycle) => self.moved(&lifecycle, step),
+            Frame::System(system) => self.told(system, step),
+            Frame::User(user) => self.replayed(&user, step),
+            Frame::Result(outcome) => self.ended(outcome, step),
+            Frame::Asks(asks) => match Asked::read(&asks) {
+                Some(asked) => self.asked.ask(asked, step),
+                // The agent waits for every response, so it gets one.
+                None => step.frame(&json!({"type": "control_response", "response": {
+                    "subtype": "error", "request_id": asks.request_id, "error": "not supported here",
+                }})),
+            },
+            Frame::Responds(response) => self.responded(&response, step),
+            Frame::Withdraws(request_id) => self.withdrawn(&request_id, step),
         }
-        step
     }
 
-    fn tell(&mut self, ticket: Ticket, verb: Verb) -> Step {
-        let mut step = Step::default();
-        match verb {
-            Verb::Send { words, as_command } => self.send(ticket, &words, as_command, &mut step),
-            Verb::Answer { request, decision } => self.answer(ticket, &request, &decision, &mut step),
-            Verb::Interrupt => self.interrupt(ticket, &mut step),
-        }
-        step
-    }
-
-    fn withdraw(&mut self, ticket: Ticket) -> bool {
-        let forget = |held: &mut Option<Ticket>| {
-            if *held == Some(ticket) {
-                *held = None;
-            }
+    fn send(&mut self, ticket: Ticket, words: &str, as_command: bool, step: &mut Step) {
+        let text = match plain(words) {
+            _ if as_command => words.to_owned(),
+            Ok(text) => text,
+            Err(reason) => return step.refuse(ticket, reason),
         };
-        self.messages.iter_mut().for_each(|one| forget(&mut one.ticket));
-        self.interrupts.iter_mut().for_each(|one| forget(&mut one.ticket));
-        self.asked.iter_mut().filter_map(|one| one.answered.as_mut()).for_each(|one| forget(&mut one.0));
-        false
+        let uuid = self.uuid(ticket);
+        let content = json!([{"type": "text", "text": text}]);
+        step.frame(&json!({"type": "user", "uuid": uuid, "message": {"role": "user", "content": content}}));
+        self.messages.push(Message { uuid, ticket: Some(ticket), is_queued: false });
     }
 
-    fn close(&mut self) -> Vec<u8> {
-        // The end of its input is what the agent takes as the end.
-        Vec::new()
+    fn answer(&mut self, ticket: Ticket, request: &str, decision: &Decision, step: &mut Step) {
+        let Some(asked) = self.asked.answerable(request, ticket, step) else { return };
+        match asked.response(decision) {
+            Ok(response) => {
+                step.frame(&success(&asked.request_id, &response));
+                asked.answered = Some(Answered(Some(ticket)));
+            }
+            Err(reason) => step.refuse(ticket, reason),
+        }
     }
 
-    fn state(&self) -> HeldState {
+    fn interrupt(&mut self, ticket: Ticket, step: &mut Step) {
+        let request_id = format!("interrupt-{}", ticket.0);
+        step.frame(&json!({
+            "type": "control_request", "request_id": request_id, "request": {"subtype": "interrupt"},
+        }));
+        self.interrupts.push(Interrupt { request_id, ticket: Some(ticket), still_queued: None });
+    }
+
+    fn tickets(&mut self) -> impl Iterator<Item = &mut Option<Ticket>> {
+        let messages = self.messages.iter_mut().map(|one| &mut one.ticket);
+        let interrupts = self.interrupts.iter_mut().map(|one| &mut one.ticket);
+        messages.chain(interrupts).chain(self.asked.tickets())
+    }
+
+    fn now(&self) -> HeldState {
         HeldState {
             session: self.is_ready.then(|| self.session.clone()),
             turn_open: self.turn_open,
             last_end: self.last_end.clone(),
-            pending: self.asked.iter().map(|one| one.request.clone()).collect(),
+            pending: self.asked.pending(),
             queued: self.messages.iter().filter(|one| one.is_queued && one.ticket.is_none()).count(),
             lost: None,
         }
-    }
-
-    fn takes_reasons(&self) -> bool {
-        true
     }
 }
 
@@ -378,7 +322,9 @@ fn success(request_id: &str, response: &Value) -> Value {
 /// one cannot be sent as words.
 fn plain(words: &str) -> Result<String, String> {
     if words.trim_start().starts_with('@') {
-        return Err("Claude Code would take the first word for a file to attach".to_owned());
+        return Err(
+            "Claude Code would take the first word for a file to attach: put a word before it".to_owned()
+        );
     }
     Ok(if words.starts_with('/') { format!(" {words}") } else { words.to_owned() })
 }

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::hold::replay::{Recorded, Replay, covers, frames, recording};
+use crate::hold::{Protocol, Verb};
 
 const RECORDINGS: [&str; 9] = [
     "01-basic-permission",

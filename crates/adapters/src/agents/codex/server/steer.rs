@@ -31,7 +31,11 @@ pub(crate) struct Steered<'t> {
 /// The state of a thread as the server reports it.
 enum State {
     Idle,
-    Active { waits: bool },
+    Active {
+        waits: bool,
+    },
+    /// Nobody was connected to it for a while, or another process has it.
+    Unloaded,
 }
 
 impl<'t> Steered<'t> {
@@ -48,7 +52,11 @@ impl<'t> Steered<'t> {
         for _ in 0..TRIES {
             // The server never answers a request about a turn that is over, so only an open turn is
             // interrupted.
-            let State::Active { .. } = self.state()? else { return Ok(false) };
+            match self.state()? {
+                State::Active { .. } => {}
+                State::Idle => return Ok(false),
+                State::Unloaded => return Err(self.let_go()),
+            }
             let Some(turn) = self.open_turn()? else { return Ok(false) };
             let interrupt = json!({"threadId": self.thread, "turnId": turn});
             match self.call("turn/interrupt", &interrupt)? {
@@ -69,8 +77,19 @@ impl<'t> Steered<'t> {
                 Ok(State::Active { waits: flags.is_some_and(|flags| !flags.is_empty()) })
             }
             Some("idle" | "systemError") => Ok(State::Idle),
-            _ => Err(Error::refused(format!("the app-server has let go of {}", self.thread))),
+            Some("notLoaded") => Ok(State::Unloaded),
+            _ => Err(self.let_go()),
         }
+    }
+
+    fn let_go(&self) -> Error {
+        Error::refused(format!("the app-server has let go of {}", self.thread))
+    }
+
+    /// Loads the thread again. The server refuses one that another process has taken.
+    fn load(&mut self) -> Result<(), Error> {
+        let join = json!({"threadId": self.thread, "excludeTurns": true});
+        self.call("thread/resume", &join)?.map(drop).map_err(|words| said("thread/resume", &words))
     }
 
     fn open_turn(&mut self) -> Result<Option<String>, Error> {
@@ -104,7 +123,11 @@ impl LiveSession for Steered<'_> {
     /// A running turn takes up the message; an idle thread begins a new turn with it.
     fn send(&mut self, words: &str) -> Result<Acceptance, Error> {
         let input = json!([{"type": "text", "text": words}]);
-        if let State::Active { .. } = self.state()?
+        let state = self.state()?;
+        if let State::Unloaded = state {
+            self.load()?;
+        }
+        if let State::Active { .. } = state
             && let Some(turn) = self.open_turn()?
         {
             let steer = json!({"threadId": self.thread, "expectedTurnId": turn, "input": input});

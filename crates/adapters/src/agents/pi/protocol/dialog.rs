@@ -5,7 +5,9 @@ use agentctl_model::{OptionKind, OptionScope, PendingKind, PendingOption};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::hold::{Answered, Decision, Request};
+use crate::control::offer::option;
+use crate::hold::json_lines::{Answered, Waits};
+use crate::hold::{Decision, Request};
 
 /// A dialog that waits for its answer.
 pub(super) struct Dialog {
@@ -37,6 +39,16 @@ pub(super) struct Shown {
     #[serde(default)]
     options: Vec<String>,
     timeout: Option<f64>,
+}
+
+impl Waits for Dialog {
+    fn request(&self) -> &Request {
+        &self.request
+    }
+
+    fn answered(&mut self) -> &mut Option<Answered> {
+        &mut self.answered
+    }
 }
 
 impl Dialog {
@@ -79,7 +91,10 @@ impl Dialog {
                             Err(format!("the extension takes one of these answers: {}", labels.join(", ")))
                         }
                     },
-                    Method::Confirm => Err("the extension asks for yes or no, not for words".to_owned()),
+                    Method::Confirm => {
+                        Err("the extension asks for yes or no, not for words: `approve` or `deny` answers it"
+                            .to_owned())
+                    }
                 };
             }
             Decision::AllowOnce => OptionKind::AllowOnce,
@@ -134,8 +149,4 @@ fn choices(labels: &[String]) -> (PendingKind, Vec<PendingOption>) {
     }
     let offered = labels.iter().map(|label| option(label, label, OptionKind::Other, OptionScope::Unknown));
     (PendingKind::Question, offered.chain([cancelling()]).collect())
-}
-
-fn option(id: &str, label: &str, kind: OptionKind, scope: OptionScope) -> PendingOption {
-    PendingOption { id: id.to_owned(), label: label.to_owned(), kind, scope }
 }

@@ -10,8 +10,9 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::hold::lines::{Line, Lines};
-use crate::hold::{Acceptance, Answered, Decision, HeldState, Protocol, Said, Step, Ticket, TurnEnd, Verb};
+use crate::hold::json_lines::{Answered, JsonLines, Requests};
+use crate::hold::lines::Lines;
+use crate::hold::{Acceptance, Decision, HeldState, Said, Step, Ticket, TurnEnd};
 use dialog::{Dialog, Shown};
 
 /// Our question for the state, whose response names the session.
@@ -27,7 +28,7 @@ pub struct Rpc {
     /// How the agent's last message of the turn failed.
     failure: Option<String>,
     queued: usize,
-    dialogs: Vec<Dialog>,
+    dialogs: Requests<Dialog>,
     /// Tool calls that run.
     calls: Vec<String>,
     /// Commands without a response.
@@ -110,47 +111,8 @@ impl Rpc {
         self.commands.push(Command { id, ticket: Some(ticket), what });
     }
 
-    fn send(&mut self, ticket: Ticket, words: &str, as_command: bool, step: &mut Step) {
-        if words.trim().is_empty() {
-            return step.refuse(ticket, "there are no words to send");
-        }
-        // Pi looks for a command, a skill or a template only at the very first character.
-        let is_hidden_command = !as_command && words.starts_with('/');
-        let message = if is_hidden_command { format!(" {words}") } else { words.to_owned() };
-        // Without a turn the behaviour in a turn means nothing, and so it does not matter which of the two Pi finds.
-        let frame = json!({"type": "prompt", "message": message, "streamingBehavior": "steer"});
-        self.command(ticket, What::Send, frame, step);
-    }
-
-    fn answer(&mut self, ticket: Ticket, request: &str, decision: &Decision, step: &mut Step) {
-        let Some(dialog) = self.dialogs.iter_mut().find(|one| one.request.id == request) else {
-            return step.refuse(ticket, "the agent no longer waits for this");
-        };
-        if dialog.answered.is_some() {
-            return step.refuse(ticket, "this was answered a moment ago");
-        }
-        match dialog.response(decision) {
-            Ok(response) => {
-                step.frame(&response);
-                dialog.answered = Some(Answered(Some(ticket)));
-                // Pi confirms no answer, but it reads its lines in order.
-                self.command(ticket, What::Answer, json!({"type": "get_state"}), step);
-            }
-            Err(reason) => step.refuse(ticket, reason),
-        }
-    }
-
-    /// Pi does not respond to an abort while a dialog is open, so the dialogs are closed first.
-    fn interrupt(&mut self, ticket: Ticket, step: &mut Step) {
-        for dialog in self.dialogs.iter().filter(|one| one.answered.is_none()) {
-            step.frame(&dialog.cancel());
-        }
-        self.gone(|one| one.answered.is_none(), step);
-        let what = What::Interrupt { was_open: self.turn_open };
-        self.command(ticket, what, json!({"type": "abort"}), step);
-    }
-
-    fn heard(&mut self, line: &[u8], step: &mut Step) -> Option<()> {
+    /// `None` for a line that is none of Pi's.
+    fn take(&mut self, line: &[u8], step: &mut Step) -> Option<()> {
         #[derive(Deserialize)]
         struct Head<'a> {
             #[serde(borrow, rename = "type")]
@@ -211,7 +173,7 @@ impl Rpc {
         self.last_end = Some(end.clone());
         step.say(Said::TurnEnded(end));
         // A dialog of a tool call is over with the turn, and one that closes itself is taken to be.
-        self.gone(|one| one.closes_itself || !one.calls.is_empty(), step);
+        self.dialogs.end(|one| one.closes_itself || !one.calls.is_empty(), step);
     }
 
     fn call_ended(&mut self, call: &Call, step: &mut Step) {
@@ -224,7 +186,7 @@ impl Rpc {
                 over.push(dialog.request.id.clone());
             }
         }
-        self.gone(|one| over.contains(&one.request.id), step);
+        self.dialogs.end(|one| over.contains(&one.request.id), step);
     }
 
     fn asks(&mut self, mut dialog: Dialog, step: &mut Step) {
@@ -232,13 +194,8 @@ impl Rpc {
         if self.commands.iter().any(|one| matches!(one.what, What::Interrupt { .. })) {
             return step.frame(&dialog.cancel());
         }
-        // A dialog that is repeated while it waits is the same dialog.
-        if self.dialogs.iter().any(|one| one.request.id == dialog.request.id) {
-            return;
-        }
         dialog.calls.clone_from(&self.calls);
-        step.say(Said::Asked(dialog.request.clone()));
-        self.dialogs.push(dialog);
+        self.dialogs.ask(dialog, step);
     }
 
     fn responded(&mut self, response: &Response, step: &mut Step) {
@@ -258,7 +215,7 @@ impl Rpc {
             step.frame(&json!({"id": STATE, "type": "get_state"}));
         }
         if let What::Answer = command.what {
-            return self.gone(|one| one.answered == Some(Answered(command.ticket)), step);
+            return self.dialogs.end(|one| one.answered == Some(Answered(command.ticket)), step);
         }
         let Some(ticket) = command.ticket else { return };
         if !response.success {
@@ -275,73 +232,68 @@ impl Rpc {
             },
         );
     }
-
-    /// Forgets dialogs that are answered or closed.
-    fn gone(&mut self, is_gone: impl Fn(&Dialog) -> bool, step: &mut Step) {
-        for dialog in self.dialogs.extract_if(.., |one| is_gone(one)) {
-            if let Some(Answered(Some(ticket))) = dialog.answered {
-                step.accept(ticket, Acceptance::Answered);
-            }
-            step.say(Said::Gone { request: dialog.request.id });
-        }
-    }
 }
 
-impl Protocol for Rpc {
-    fn open(&mut self) -> Step {
-        let mut step = Step::default();
+impl JsonLines for Rpc {
+    const TAKES_REASONS: bool = false;
+
+    fn begin(&mut self, step: &mut Step) {
         step.frame(&json!({"id": STATE, "type": "get_state"}));
-        step
     }
 
-    fn hear(&mut self, bytes: &[u8]) -> Step {
-        let mut step = Step::default();
-        for line in self.lines.take(bytes) {
-            // Only what tools and models wrote can be this long, and nothing here depends on it.
-            let Line::Whole(line) = line else { continue };
-            self.heard(&line, &mut step);
-        }
-        step
+    fn lines(&mut self) -> &mut Lines {
+        &mut self.lines
     }
 
-    fn tell(&mut self, ticket: Ticket, verb: Verb) -> Step {
-        let mut step = Step::default();
-        match verb {
-            Verb::Send { words, as_command } => self.send(ticket, &words, as_command, &mut step),
-            Verb::Answer { request, decision } => self.answer(ticket, &request, &decision, &mut step),
-            Verb::Interrupt => self.interrupt(ticket, &mut step),
-        }
-        step
+    fn heard(&mut self, line: &[u8], step: &mut Step) {
+        // What is no frame of Pi's means nothing here.
+        let _ = self.take(line, step);
     }
 
-    fn withdraw(&mut self, ticket: Ticket) -> bool {
-        let forget = |held: &mut Option<Ticket>| {
-            if *held == Some(ticket) {
-                *held = None;
+    fn send(&mut self, ticket: Ticket, words: &str, as_command: bool, step: &mut Step) {
+        // Pi looks for a command, a skill or a template only at the very first character.
+        let is_hidden_command = !as_command && words.starts_with('/');
+        let message = if is_hidden_command { format!(" {words}") } else { words.to_owned() };
+        // Without a turn the behaviour in a turn means nothing, and so it does not matter which of the two Pi finds.
+        let frame = json!({"type": "prompt", "message": message, "streamingBehavior": "steer"});
+        self.command(ticket, What::Send, frame, step);
+    }
+
+    fn answer(&mut self, ticket: Ticket, request: &str, decision: &Decision, step: &mut Step) {
+        let Some(dialog) = self.dialogs.answerable(request, ticket, step) else { return };
+        match dialog.response(decision) {
+            Ok(response) => {
+                step.frame(&response);
+                dialog.answered = Some(Answered(Some(ticket)));
+                // Pi confirms no answer, but it reads its lines in order.
+                self.command(ticket, What::Answer, json!({"type": "get_state"}), step);
             }
-        };
-        self.commands.iter_mut().for_each(|one| forget(&mut one.ticket));
-        self.dialogs.iter_mut().filter_map(|one| one.answered.as_mut()).for_each(|one| forget(&mut one.0));
-        false
+            Err(reason) => step.refuse(ticket, reason),
+        }
     }
 
-    fn close(&mut self) -> Vec<u8> {
-        // The end of its input is what Pi takes as the end.
-        Vec::new()
+    /// Pi does not respond to an abort while a dialog is open, so the dialogs are closed first.
+    fn interrupt(&mut self, ticket: Ticket, step: &mut Step) {
+        for dialog in self.dialogs.iter().filter(|one| one.answered.is_none()) {
+            step.frame(&dialog.cancel());
+        }
+        self.dialogs.end(|one| one.answered.is_none(), step);
+        let what = What::Interrupt { was_open: self.turn_open };
+        self.command(ticket, what, json!({"type": "abort"}), step);
     }
 
-    fn state(&self) -> HeldState {
+    fn tickets(&mut self) -> impl Iterator<Item = &mut Option<Ticket>> {
+        self.commands.iter_mut().map(|one| &mut one.ticket).chain(self.dialogs.tickets())
+    }
+
+    fn now(&self) -> HeldState {
         HeldState {
             session: self.session.clone(),
             turn_open: self.turn_open,
             last_end: self.last_end.clone(),
-            pending: self.dialogs.iter().map(|one| one.request.clone()).collect(),
+            pending: self.dialogs.pending(),
             queued: self.queued,
             lost: None,
         }
-    }
-
-    fn takes_reasons(&self) -> bool {
-        false
     }
 }

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::hold::replay::{Recorded, Replay, covers, frames, recording};
+use crate::hold::{Protocol, Verb};
 
 const RECORDINGS: [&str; 2] = ["01-basic", "02-resume-extension"];
 

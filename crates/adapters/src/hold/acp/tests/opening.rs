@@ -72,6 +72,25 @@ fn the_replay_of_a_loaded_session_is_dropped() {
     assert_eq!(step.said, [Said::Ready { session: SESSION.into() }, Said::TurnOpened]);
 }
 
+/// The file that Gemini opens before it looks a session up must not have the name of the session's own.
+#[test]
+fn gemini_loads_a_session_under_a_name_apart() {
+    let mut scene = Scene::started(agent::GEMINI, going_on(true));
+    scene.sends("go on");
+    let step = scene.greets(&able(&json!({})));
+    let apart = format!(" {SESSION}");
+    let load = &frames(&step)[0];
+    assert_eq!((&load["method"], &load["params"]["sessionId"]), (&json!("session/load"), &json!(apart)));
+    let step = scene.hears(&json!({"id": 2, "result": {}}));
+    assert_eq!(step.said, [Said::Ready { session: SESSION.into() }, Said::TurnOpened]);
+    assert_eq!(frames(&step)[0]["params"]["sessionId"], apart);
+    assert_eq!(scene.acp.state().session.as_deref(), Some(SESSION));
+    let update = json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "x"}});
+    let params = json!({"sessionId": apart, "update": update});
+    let step = scene.hears(&json!({"method": "session/update", "params": params}));
+    assert_eq!(step.said, [accepted(1, Acceptance::Now)]);
+}
+
 #[test]
 fn what_the_agent_said_of_itself_is_kept() {
     let mut scene = Scene::started(unknown(), opening());

@@ -22,7 +22,8 @@ enum Deed {
 fn agent_of(recording: &Path) -> Agent {
     let folder = recording.parent().and_then(Path::file_name).and_then(|name| name.to_str()).unwrap();
     match folder {
-        "gemini" => agent::GEMINI,
+        // The recorded client loaded sessions by their id alone.
+        "gemini" => Agent { before_loaded: "", ..agent::GEMINI },
         "qwen" => agent::QWEN,
         "copilot" => agent::COPILOT,
         "kimi" => agent::KIMI,

@@ -24,8 +24,8 @@ use axum::response::Response;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use self::options::OptionsBody;
-use super::body::{AbsolutePath, AdapterName, Body, Length, absolute, check_variables, duration};
+use self::options::{OptionsBody, StayBody};
+use super::body::{AbsolutePath, AdapterName, Body, absolute, check_variables};
 use super::extract::Id;
 use super::sessions::{run_blocking, selector};
 use super::{App, answer, json};
@@ -51,6 +51,8 @@ pub(crate) struct LaunchBody {
     /// Make a working tree for it.
     worktree: Option<WorktreeBody>,
     #[serde(flatten)]
+    stay: StayBody,
+    #[serde(flatten)]
     options: OptionsBody,
 }
 
@@ -67,6 +69,8 @@ pub(crate) struct GroupBody {
     cwd: PathBuf,
     /// Where the branches begin; without it at what is checked out.
     base_branch: Option<String>,
+    #[serde(flatten)]
+    stay: StayBody,
     #[serde(flatten)]
     options: OptionsBody,
 }
@@ -108,18 +112,8 @@ pub(crate) struct ResumeBody {
     permission_mode: Option<Permission>,
     /// A command that runs once the agent has ended.
     on_complete: Option<String>,
-    /// Stop it after this time: 30m, 2h.
-    #[schemars(with = "Option<Length>")]
-    timeout: Option<String>,
-    /// Keep the session after this turn, so that it can be spoken with.
-    #[serde(default)]
-    hold: bool,
-    /// End a held session that nobody talked to for this long: 30m, 2h.
-    #[schemars(with = "Option<Length>")]
-    idle_timeout: Option<String>,
-    /// Open the agent's own screen in a detached tmux session, for a person to open.
-    #[serde(default)]
-    terminal: bool,
+    #[serde(flatten)]
+    stay: StayBody,
     /// All variables of the caller, as in a launch.
     environment: Option<BTreeMap<String, String>>,
 }
@@ -153,7 +147,7 @@ pub(crate) async fn launch(
             cwd,
             worktree,
             base: None,
-            options: body.options.options()?,
+            options: body.options.options(&body.stay)?,
         };
         let plan = planned(&launcher, &request, words)?;
         let slot = plan.slots.first().ok_or_else(|| Problem::usage("there is nothing to launch"))?;
@@ -189,7 +183,7 @@ pub(crate) async fn group(
             cwd,
             worktree: None,
             base: body.base_branch,
-            options: body.options.options()?,
+            options: body.options.options(&body.stay)?,
         };
         let plan = planned(&launcher, &request, words)?;
         launcher.prepare(&plan, clock::now(), |tree| consent(&launcher, tree, trust, &peer))?;
@@ -216,15 +210,9 @@ pub(crate) async fn resume(
             model: body.model,
             permission: body.permission_mode,
             on_complete: body.on_complete,
-            timeout: duration("timeout", body.timeout.as_deref())?,
-            hold: body.hold,
-            idle_timeout: duration("idleTimeout", body.idle_timeout.as_deref())?,
-            terminal: body.terminal,
+            stay: body.stay.stay()?,
+            via: selector.adapter.clone(),
         };
-        options::one_manner(body.hold, body.terminal)?;
-        if request.idle_timeout.is_some() && !request.hold {
-            return Err(Problem::usage("`idleTimeout` is for a session that is held; add `hold`"));
-        }
         let (found, _) =
             launcher.fleet.find(&selector, Purpose::Act).map_err(|error| Problem::not_one(error, false))?;
         let misfit = request.model.as_deref().and_then(|model| misfit(&found.key.adapter, "model", model));

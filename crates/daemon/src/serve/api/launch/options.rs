@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use agentctl_adapters::gateway::Addressee;
-use agentctl_fleet::act::launch::{Attachments, Issue, LaunchOptions, Launcher, MAX_FILE};
+use agentctl_fleet::act::launch::{Attachments, Issue, LaunchOptions, Launcher, MAX_FILE, Stay};
 use agentctl_model::Permission;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -16,7 +16,6 @@ use crate::serve::server::Peer;
 /// What every launch may say.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(super) struct OptionsBody {
     /// A specification to work by, appended to the prompt: an absolute path. On the unix socket alone, as all that is read.
     #[schemars(with = "Option<AbsolutePath>")]
@@ -48,18 +47,6 @@ pub(super) struct OptionsBody {
     callback_session: Option<String>,
     /// The agent of an OpenClaw gateway that is told when the agent has ended.
     callback_agent: Option<String>,
-    /// Stop it after this time: 30m, 2h. With `hold` it is the time of a turn, which is then interrupted.
-    #[schemars(with = "Option<Length>")]
-    timeout: Option<String>,
-    /// Keep the session after its first turn, so that it can be spoken with.
-    #[serde(default)]
-    hold: bool,
-    /// End a held session that nobody talked to for this long: 30m, 2h.
-    #[schemars(with = "Option<Length>")]
-    idle_timeout: Option<String>,
-    /// Start the agent's own screen in a detached tmux session, for a person to open.
-    #[serde(default)]
-    terminal: bool,
     /// Arguments for the agent's program, as they are. On the unix socket alone.
     #[serde(default)]
     pub(super) args: Vec<String>,
@@ -110,7 +97,7 @@ impl OptionsBody {
         Ok(attachments.behind(prompt, &launcher.caller, cwd)?)
     }
 
-    pub(super) fn options(self) -> Result<LaunchOptions, Problem> {
+    pub(super) fn options(self, stay: &StayBody) -> Result<LaunchOptions, Problem> {
         check_variables("env", &self.env)?;
         if self.args.iter().any(|arg| arg.contains('\0')) {
             return Err(Problem::usage("`args` holds a NUL, which no program can be given"));
@@ -128,10 +115,6 @@ impl OptionsBody {
                 return Err(Problem::usage(format!("`{name}` is empty; leave it out instead")));
             }
         }
-        if self.idle_timeout.is_some() && !self.hold {
-            return Err(Problem::usage("`idleTimeout` is for a session that is held; add `hold`"));
-        }
-        one_manner(self.hold, self.terminal)?;
         Ok(LaunchOptions {
             group: self.group,
             permission: self.permission_mode,
@@ -144,20 +127,44 @@ impl OptionsBody {
             on_complete: self.on_complete,
             gateway: self.gateway,
             callback: Addressee { session: self.callback_session, agent: self.callback_agent },
-            timeout: duration("timeout", self.timeout.as_deref())?,
-            hold: self.hold,
-            idle_timeout: duration("idleTimeout", self.idle_timeout.as_deref())?,
-            terminal: self.terminal,
+            stay: stay.stay()?,
             args: self.args,
             force: self.force,
         })
     }
 }
 
-/// A session is held or shows its own screen.
-pub(super) fn one_manner(hold: bool, terminal: bool) -> Result<(), Problem> {
-    if hold && terminal {
-        return Err(Problem::usage("a session is held or has its own screen: give `hold` or `terminal`"));
+/// How long a session stays: the same for a launch, a group and a resume.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct StayBody {
+    /// Stop it after this time: 30m, 2h. With `hold` it is the time of a turn, which is then interrupted.
+    #[schemars(with = "Option<Length>")]
+    timeout: Option<String>,
+    /// Keep the session after its turn, so that it can be spoken with.
+    #[serde(default)]
+    hold: bool,
+    /// End a held session that nobody talked to for this long: 30m, 2h.
+    #[schemars(with = "Option<Length>")]
+    idle_timeout: Option<String>,
+    /// Start the agent's own screen in a detached tmux session, for a person to open.
+    #[serde(default)]
+    terminal: bool,
+}
+
+impl StayBody {
+    pub(super) fn stay(&self) -> Result<Stay, Problem> {
+        if self.idle_timeout.is_some() && !self.hold {
+            return Err(Problem::usage("`idleTimeout` is for a session that is held; add `hold`"));
+        }
+        if self.hold && self.terminal {
+            return Err(Problem::usage("a session is held or has its own screen: give `hold` or `terminal`"));
+        }
+        Ok(Stay {
+            timeout: duration("timeout", self.timeout.as_deref())?,
+            hold: self.hold,
+            idle_timeout: duration("idleTimeout", self.idle_timeout.as_deref())?,
+            terminal: self.terminal,
+        })
     }
-    Ok(())
 }
