@@ -7,10 +7,11 @@ mod machine;
 use machine::{DIED, Ended, INTERRUPTED, Machine, PARENT, SUBAGENT, TOOLS};
 use serde_json::{Value, json};
 
-const SESSION_KEYS: [&str; 28] = [
+const SESSION_KEYS: [&str; 29] = [
     "id",
     "adapter",
     "configRoot",
+    "host",
     "status",
     "outcome",
     "statusDetail",
@@ -46,7 +47,7 @@ fn keys(value: &Value) -> Vec<&str> {
 fn the_list_answer_has_exactly_the_keys_of_the_contract() {
     let machine = Machine::furnished();
     let answer = machine.json(&["list", "--since", "all", "--json"]);
-    assert_eq!(keys(&answer), ["asOf", "host", "sessions", "sources"]);
+    assert_eq!(keys(&answer), ["asOf", "host", "sessions", "sources", "hosts"]);
     let sessions = answer["sessions"].as_array().unwrap();
     assert_eq!(sessions.len(), 4);
     for session in sessions {
@@ -55,8 +56,14 @@ fn the_list_answer_has_exactly_the_keys_of_the_contract() {
         assert_eq!(session["status"], "stopped");
     }
     let source = &answer["sources"][0];
-    assert_eq!(keys(source), ["adapter", "root", "coverage", "error", "warnings", "sessions", "tookMs"]);
+    assert_eq!(
+        keys(source),
+        ["adapter", "root", "host", "coverage", "error", "warnings", "sessions", "tookMs"]
+    );
     assert_eq!(source["coverage"], "complete");
+    let [host] = answer["hosts"].as_array().unwrap().as_slice() else { panic!("{answer:#}") };
+    assert_eq!((host["via"].as_str(), host["sessions"].as_u64()), (Some("local"), Some(4)), "{host:#}");
+    assert_eq!((&sessions[0]["host"], &source["host"]), (&host["name"], &host["name"]));
 }
 
 #[test]

@@ -19,6 +19,7 @@ pub mod wire;
 pub use connect::{call, is_impostor};
 pub use fuses::{FuseList, Fuses, SessionStopper, deadline};
 pub use home::{DaemonLock, Home, HomeError};
+pub use run::in_process::{InProcess, serve_in_process};
 pub use run::{Ended, Options, RunError, run};
 pub use serve::api::{DaemonStatus, Messages, document as openapi, document_text as openapi_text};
 pub use serve::problem::{Problem, ProblemObject};

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Instant;
 
 use agentctl_fleet::keep::launches::LaunchFolder;
@@ -14,6 +14,7 @@ use tokio::sync::watch;
 
 use crate::fuses::{Fuses, SessionStopper};
 use crate::home::{DaemonLock, Home};
+use crate::run;
 use crate::run::log::Log;
 use crate::serve::body_budget::BodyBudget;
 use crate::serve::problem::Problem;
@@ -38,7 +39,9 @@ pub(crate) enum Phase {
 pub(crate) struct Shared {
     pub(crate) settings: Arc<dyn Settings>,
     pub(crate) home: Home,
-    pub(crate) daemon_lock: DaemonLock,
+    /// `None` where the API is served in a command's own process: then nothing is told to anybody else, and
+    /// changes are watched only once a reader asks for them.
+    pub(crate) daemon_lock: Option<DaemonLock>,
     pub(crate) version: String,
     pub(crate) host: String,
     pub(crate) started_at: Timestamp,
@@ -66,6 +69,8 @@ pub(crate) struct Shared {
     pub(crate) phase: watch::Sender<Phase>,
     /// How many requests have arrived.
     pub(crate) requests: AtomicU64,
+    /// Whether a process that is not the daemon has begun to watch.
+    pub(crate) watches_on_demand: AtomicBool,
 }
 
 impl Shared {
@@ -78,7 +83,10 @@ impl Shared {
     }
 
     /// Waits for the first survey.
-    pub(crate) async fn first_survey(&self) {
+    pub(crate) async fn first_survey(self: &Arc<Self>) {
+        if self.daemon_lock.is_none() {
+            run::watch_on_demand(self);
+        }
         let _ = self.has_surveyed.subscribe().wait_for(|done| *done).await;
     }
 
@@ -88,6 +96,9 @@ impl Shared {
         self.metrics.on_event(&posted.message);
         if event.kind.is_of_session() {
             self.own_files.wake();
+        }
+        if self.daemon_lock.is_none() {
+            return;
         }
         self.notices.on_event(event, &*self.settings, &self.commands);
         if self.settings.webhook().is_some_and(|webhook| webhook.events.contains(&event.kind))

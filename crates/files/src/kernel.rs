@@ -16,6 +16,11 @@ pub fn random<const N: usize>() -> io::Result<[u8; N]> {
     Ok(bytes)
 }
 
+/// The id that the kernel gave this boot; `None` where it gives none.
+pub fn boot_id() -> Option<String> {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").ok().map(|text| text.trim().to_owned())
+}
+
 /// A second descriptor for this process's standard error, to give to children.
 pub fn own_errors() -> io::Result<File> {
     File::options().append(true).open("/proc/self/fd/2")

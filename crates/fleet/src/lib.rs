@@ -73,6 +73,8 @@ impl Source {
 
 /// All sources of one caller, and the kernel with which they are joined.
 pub struct Fleet {
+    /// The name of this machine.
+    host: String,
     sources: Vec<Source>,
     kernel: Arc<dyn Kernel>,
     prices: Prices,
@@ -90,7 +92,13 @@ impl Fleet {
     pub fn new(sources: Vec<Source>, kernel: Arc<dyn Kernel>) -> Self {
         let sources = guarded(sources, &kernel);
         let acp = agentctl_adapters::agents::acp::built_in().into();
-        Self { sources, kernel, prices: Prices::new(), launches: None, acp, environ: None, memory: None }
+        let (prices, launches) = (Prices::new(), None);
+        Self { host: own_name(), sources, kernel, prices, launches, acp, environ: None, memory: None }
+    }
+
+    /// The name of this machine, as its sessions carry it.
+    pub fn host(&self) -> &str {
+        &self.host
     }
 
     /// Returns the same fleet, in which these agents can be started over ACP, with these variables where nothing but
@@ -143,6 +151,7 @@ impl Fleet {
     #[must_use]
     pub fn reading(&self, sources: Vec<Source>) -> Self {
         Self {
+            host: self.host.clone(),
             sources: guarded(sources, &self.kernel),
             kernel: self.kernel.clone(),
             prices: self.prices.clone(),
@@ -199,4 +208,9 @@ impl Fleet {
     pub fn source(&self, adapter: &str, root: &str) -> Option<&Source> {
         self.sources.iter().find(|source| source.is(adapter, root))
     }
+}
+/// What this machine calls itself, up to the first dot: one machine has one name, in whatever network it is.
+pub fn own_name() -> String {
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    agentctl_model::text::one_line(name.split('.').next().unwrap_or_default())
 }

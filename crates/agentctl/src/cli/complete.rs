@@ -69,6 +69,15 @@ pub(super) fn groups(typed: &OsStr) -> Vec<CompletionCandidate> {
         .collect()
 }
 
+/// The hosts whose name begins with the typed text. None of them is asked.
+pub(super) fn hosts(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let Some(typed) = typed.to_str() else { return Vec::new() };
+    let Ok(settings) = Surroundings::gather().settings() else { return Vec::new() };
+    let names = settings.hosts.keys().map(ToString::to_string);
+    let names = names.chain(["all".to_owned(), "local".to_owned()]).filter(|name| name.starts_with(typed));
+    names.enumerate().map(|(order, name)| CompletionCandidate::new(name).display_order(Some(order))).collect()
+}
+
 /// Whether every shell takes this word literally. Session ids are chosen by whatever program stores them, and
 /// bash inserts a candidate unquoted, so no other words are offered.
 fn is_plain(word: &str) -> bool {

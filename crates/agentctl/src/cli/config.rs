@@ -155,6 +155,13 @@ fn lines(settings: &Settings, surroundings: &Surroundings) -> Vec<Line> {
     }
     lines.push(line("adapter".into(), json!(settings.adapter.value), &settings.adapter.origin));
     lines.push(line("model".into(), json!(settings.model.value), &settings.model.origin));
+    lines.push(line("host".into(), json!(settings.host.value), &settings.host.origin));
+    for (name, host) in &settings.hosts {
+        let key = |part: &str| format!("hosts.{name}.{part}");
+        lines.push(line(key("ssh"), json!(host.destination), &Origin::File));
+        lines.push(line(key("program"), json!(host.program), &Origin::File));
+        lines.push(line(key("timeout"), json!(time::exact(host.timeout)), &Origin::File));
+    }
     lines.push(line("http".into(), json!(settings.http.value), &settings.http.origin));
     for adapter in agentctl_adapters::registry() {
         let chosen = settings.adapter(adapter.card().name);

@@ -3,15 +3,17 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use agentctl_fleet::{Fleet, ListFilter, Listing, Query, Sort, StatusFilter, Wanted};
-use agentctl_model::{Outcome, SourceReport, Status};
+use agentctl_fleet::{Fleet, ListFilter, Listing, Query, Sort, StatusFilter, Wanted, sort};
+use agentctl_model::{ErrorKind, Outcome, Session, SourceReport, Status};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap_complete::engine::ArgValueCompleter;
 
+use super::host_args::{self, HostArgs};
 use super::{complete, coverage, group, rows, watch, welcome};
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::link::Link;
+use crate::link::hosts::Roster;
 use crate::output::Output;
 use crate::render::json;
 use crate::render::sessions::{ListColumn, View, table};
@@ -85,7 +87,9 @@ pub(crate) struct Args {
     /// Keep the list up to date until Ctrl-C; into a pipe, print what changes
     #[arg(short, long)]
     watch: bool,
-    /// One JSON object: asOf, host, sessions, sources
+    #[command(flatten)]
+    hosts: HostArgs,
+    /// One JSON object: asOf, host, sessions, sources, hosts
     #[arg(long)]
     json: bool,
     /// Exit with 6 when some source could not be heard completely
@@ -95,6 +99,9 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let link = Link::open(surroundings)?;
+    if let Some(roster) = args.hosts.roster(surroundings)? {
+        return args.over_hosts(&roster, &link, surroundings, out);
+    }
     if let Some(typed) = &args.group {
         group::meant(typed, &link.fleet)?;
     }
@@ -165,6 +172,34 @@ impl Args {
         coverage::exit(sources, self.strict, surroundings)
     }
 
+    /// The list of this machine and others, or of others alone.
+    fn over_hosts(
+        &self,
+        roster: &Roster,
+        link: &Link,
+        surroundings: &Surroundings,
+        out: &mut Output,
+    ) -> Result<Exit, Failure> {
+        if self.watch {
+            let failure = Failure::new(ErrorKind::Usage, "--watch looks at this machine alone");
+            return Err(failure.hint("leave out --host, or ask again without --watch"));
+        }
+        let asked = self.hosts.asked(roster, link.fleet.host())?;
+        let mut query = self.query(surroundings);
+        // Which rows are cut is known only when every machine has answered.
+        let limit = query.filter.limit.take();
+        let mut listing = roster.list_with(&asked, &query, link);
+        sort(&mut listing.sessions, self.sort);
+        listing.left_out = listing.sessions.len().saturating_sub(limit.unwrap_or(usize::MAX));
+        listing.sessions.truncate(limit.unwrap_or(usize::MAX));
+        self.print(&listing, &link.fleet, surroundings, out)?;
+        host_args::warn(&listing.hosts, out);
+        let local: Vec<SourceReport> =
+            listing.sources.iter().filter(|source| source.host == link.fleet.host()).cloned().collect();
+        let exit = self.end(&local, link, surroundings, out);
+        Ok(exit.or_worse(host_args::exit(&listing.hosts, self.strict)))
+    }
+
     pub(crate) fn query(&self, surroundings: &Surroundings) -> Query {
         let filter = ListFilter {
             statuses: self.status.clone(),
@@ -192,9 +227,9 @@ impl Args {
         std::iter::once(real).chain(typed).collect()
     }
 
-    fn print(
+    fn print<S: AsRef<Session> + Sync>(
         &self,
-        listing: &Listing,
+        listing: &Listing<S>,
         fleet: &Fleet,
         surroundings: &Surroundings,
         out: &mut Output,
@@ -203,14 +238,18 @@ impl Args {
             return print_json(listing, surroundings, out);
         }
         if let Some(template) = &self.format {
-            for line in template.lines(listing.sessions.iter().map(|surveyed| &*surveyed.session)) {
+            for line in template.lines(listing.sessions.iter().map(AsRef::as_ref)) {
                 writeln!(out, "{line}")?;
             }
             return Ok(());
         }
         if self.quiet {
-            for surveyed in &listing.sessions {
-                writeln!(out, "{}", agentctl_model::text::one_line(&surveyed.session.id))?;
+            for session in listing.sessions.iter().map(AsRef::as_ref) {
+                writeln!(
+                    out,
+                    "{}",
+                    agentctl_model::text::one_line(&host_args::full_id(session, &listing.hosts))
+                )?;
             }
             return Ok(());
         }
@@ -225,7 +264,12 @@ impl Args {
     }
 
     /// The list as a person sees it.
-    pub(crate) fn lines(&self, listing: &Listing, surroundings: &Surroundings, out: &Output) -> Vec<String> {
+    pub(crate) fn lines<S: AsRef<Session>>(
+        &self,
+        listing: &Listing<S>,
+        surroundings: &Surroundings,
+        out: &Output,
+    ) -> Vec<String> {
         let mut lines = Vec::new();
         if listing.sessions.is_empty() {
             lines.push(self.nothing());
@@ -233,6 +277,7 @@ impl Args {
             let rows = if self.tree { rows::tree(&listing.sessions) } else { rows::flat(&listing.sessions) };
             let view = View {
                 now: listing.as_of,
+                hosts: &listing.hosts,
                 home: surroundings.home.as_deref(),
                 usage: self.usage,
                 whole: out.is_unbounded(),
@@ -280,7 +325,11 @@ impl Args {
 const LONG: usize = 500;
 
 /// Prints the whole answer on one line, or indented for a person.
-fn print_json(listing: &Listing, surroundings: &Surroundings, out: &mut Output) -> Result<(), Failure> {
+fn print_json<S: AsRef<Session>>(
+    listing: &Listing<S>,
+    surroundings: &Surroundings,
+    out: &mut Output,
+) -> Result<(), Failure> {
     let host = surroundings.host();
     let mut answer = listing.answer(&host);
     if out.is_terminal() || answer.sessions.len() < LONG {

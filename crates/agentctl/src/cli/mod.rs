@@ -15,6 +15,8 @@ mod explain;
 mod fuse;
 mod fuses;
 mod group;
+mod host_args;
+mod hosts;
 mod inbox;
 mod interrupt;
 mod launch;
@@ -32,6 +34,7 @@ mod runner;
 mod schema;
 mod screen;
 mod send;
+mod serve_stdio;
 mod status;
 mod stop;
 mod target;
@@ -129,6 +132,7 @@ enum Command {
     Locks(locks::Args),
     Worktree(worktree::Args),
     Group(group::Args),
+    Hosts(hosts::Args),
     Adapters(adapters::Args),
     Doctor(doctor::Args),
     Prune(prune::Args),
@@ -144,6 +148,8 @@ enum Command {
     Runner(runner::Args),
     #[command(name = agentctl_fleet::act::runner::terminal::SCREEN, hide = true)]
     Screen(screen::Args),
+    #[command(name = "__serve-stdio", hide = true)]
+    ServeStdio(serve_stdio::Args),
 }
 
 impl Command {
@@ -156,7 +162,8 @@ impl Command {
             | Self::Completions(_)
             | Self::Man(_)
             | Self::Runner(_)
-            | Self::Screen(_) => false,
+            | Self::Screen(_)
+            | Self::ServeStdio(_) => false,
             _ => true,
         }
     }
@@ -241,6 +248,9 @@ pub(crate) fn run(cli: Cli, surroundings: Surroundings, out: &mut Output) -> Res
         warn_of_mistakes(&surroundings, out);
         return daemon::run(args, surroundings, out);
     }
+    if let Some(Command::ServeStdio(_)) = &cli.command {
+        return serve_stdio::run(surroundings);
+    }
     let surroundings = &surroundings;
     if cli.command.as_ref().is_none_or(Command::follows_settings) {
         warn_of_mistakes(surroundings, out);
@@ -268,11 +278,12 @@ pub(crate) fn run(cli: Cli, surroundings: Surroundings, out: &mut Output) -> Res
         Some(Command::Locks(args)) => locks::run(&args, surroundings, out),
         Some(Command::Worktree(args)) => worktree::run(&args, surroundings, out),
         Some(Command::Group(args)) => group::run(&args, surroundings, out),
+        Some(Command::Hosts(args)) => hosts::run(&args, surroundings, out),
         Some(Command::Prune(args)) => prune::run(&args, surroundings, out),
         Some(Command::Adapters(args)) => adapters::run(&args, surroundings, out),
         Some(Command::Doctor(args)) => doctor::run(&args, surroundings, out),
         Some(Command::Config(args)) => config::run(&args, surroundings, out),
-        Some(Command::Daemon(_)) => unreachable!("handled above"),
+        Some(Command::Daemon(_) | Command::ServeStdio(_)) => unreachable!("handled above"),
         Some(Command::Events(args)) => events::run(&args, surroundings, out),
         Some(Command::Fuse(args)) => fuse::run(&args, surroundings, out),
         Some(Command::Fuses(args)) => fuses::run(&args, surroundings, out),

@@ -2,23 +2,25 @@
 
 use std::collections::{HashMap, HashSet};
 
-use agentctl_model::{Session, Surveyed};
+use agentctl_model::Session;
 
 use crate::render::sessions::Row;
 
 /// The sessions in order, each at depth 0.
-pub(crate) fn flat(sessions: &[Surveyed]) -> Vec<Row<'_>> {
-    sessions.iter().map(|surveyed| Row { session: &surveyed.session, depth: 0 }).collect()
+pub(crate) fn flat<S: AsRef<Session>>(sessions: &[S]) -> Vec<Row<'_>> {
+    sessions.iter().map(|one| Row { session: one.as_ref(), depth: 0 }).collect()
 }
 
 /// Children directly under their parents. A child whose parent is not listed is a row at the top level.
-pub(crate) fn tree(sessions: &[Surveyed]) -> Vec<Row<'_>> {
-    let place =
-        |session: &Session, id: &str| (session.adapter.clone(), session.config_root.clone(), id.to_owned());
-    let listed: HashSet<_> = sessions.iter().map(|s| place(&s.session, &s.session.id)).collect();
+pub(crate) fn tree<S: AsRef<Session>>(sessions: &[S]) -> Vec<Row<'_>> {
+    let place = |session: &Session, id: &str| {
+        (session.host.clone(), session.adapter.clone(), session.config_root.clone(), id.to_owned())
+    };
+    let listed: HashSet<_> =
+        sessions.iter().map(AsRef::as_ref).map(|session| place(session, &session.id)).collect();
     let mut children: HashMap<_, Vec<&Session>> = HashMap::new();
     let mut roots = Vec::new();
-    for session in sessions.iter().map(|surveyed| &*surveyed.session) {
+    for session in sessions.iter().map(AsRef::as_ref) {
         let parent = session.parent_id.as_deref().filter(|id| *id != session.id).map(|id| place(session, id));
         match parent.filter(|parent| listed.contains(parent)) {
             Some(parent) => children.entry(parent).or_default().push(session),

@@ -12,7 +12,7 @@ fn children_stand_under_their_parents_and_circles_end() {
         relation: Some(Relation::Subagent),
         ..session(id, Status::Running, None)
     };
-    let sessions: Vec<Surveyed> = [
+    let sessions: Vec<agentctl_model::Surveyed> = [
         child("a1", "a"),
         session("a", Status::Running, None),
         child("a11", "a1"),

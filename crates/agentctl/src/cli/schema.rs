@@ -20,6 +20,7 @@ use super::attach::Way;
 use super::config::{Checked, Shown};
 use super::daemon::DaemonState;
 use super::doctor::Report;
+use super::hosts::{HostCheck, HostList};
 use super::inbox::Done;
 use super::launch::DryRun;
 use super::prune;
@@ -44,7 +45,7 @@ const fn named<T: JsonSchema>(name: &'static str) -> Named {
     }
 }
 
-const ALL: [Named; 34] = [
+const ALL: [Named; 36] = [
     named::<Session>("session"),
     named::<ListAnswer<'_>>("list"),
     named::<Explanation<'_>>("explain"),
@@ -73,6 +74,8 @@ const ALL: [Named; 34] = [
     named::<EventMessage>("event"),
     named::<Payload<'_>>("webhook"),
     named::<ProblemObject>("problem"),
+    named::<HostList>("hosts"),
+    named::<HostCheck>("hosts-check"),
     named::<Vec<AdapterEntry>>("adapters"),
     named::<Report>("doctor"),
     named::<prune::Answer>("prune"),

@@ -213,6 +213,7 @@ impl NarrowingArgs {
             FindError::Ambiguous { text, candidates: found } => {
                 let view = View {
                     now: surroundings.now(),
+                    hosts: &[],
                     home: surroundings.home.as_deref(),
                     usage: false,
                     whole: true,

@@ -203,6 +203,7 @@ mod tests {
     fn listing(sessions: Vec<Session>, coverage: CoverageKind) -> Listing {
         let source = SourceReport {
             adapter: "claude-code".into(),
+            host: String::new(),
             root: "/home/dev/.claude".into(),
             coverage,
             error: None,
@@ -215,6 +216,7 @@ mod tests {
             sessions: sessions.into_iter().map(surveyed).collect(),
             left_out: 0,
             sources: vec![source],
+            hosts: Vec::new(),
             strays: 0,
         }
     }

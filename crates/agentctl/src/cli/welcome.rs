@@ -12,7 +12,7 @@ use crate::output::Output;
 use crate::surroundings::Surroundings;
 
 /// Whether no source is installed and no agent runs.
-pub(crate) fn is_empty_machine(listing: &Listing) -> bool {
+pub(crate) fn is_empty_machine<S>(listing: &Listing<S>) -> bool {
     listing.strays == 0 && listing.sources.iter().all(|source| source.coverage == CoverageKind::NotInstalled)
 }
 

@@ -4,6 +4,7 @@
 pub(crate) mod client;
 pub(crate) mod daemon_process;
 pub(crate) mod hints;
+pub(crate) mod hosts;
 
 use std::io;
 

@@ -2,6 +2,7 @@
 
 mod acp;
 mod adapters;
+mod hosts;
 mod mistakes;
 mod notifications;
 mod prices;
@@ -15,6 +16,8 @@ use std::time::Duration;
 use agentctl_adapters::agents::acp::AcpAgent;
 use agentctl_fleet::act::launch::Defaults;
 use agentctl_fleet::{Price, Prices};
+use agentctl_hosts::HostName;
+use agentctl_hosts::ssh::SshHost;
 use agentctl_model::Environ;
 use serde::Deserialize;
 
@@ -22,6 +25,7 @@ pub(crate) use self::acp::AcpSettings;
 use self::acp::{AcpForm, AcpName, LaunchName};
 pub(crate) use self::adapters::AdapterSettings;
 use self::adapters::{AdapterForm, AdapterName};
+use self::hosts::{HostForm, HostKey};
 pub(crate) use self::mistakes::{Invalidates, Mistake};
 use self::notifications::{Notify, NotifyForm, Webhook, WebhookForm};
 use self::prices::PriceForm;
@@ -79,9 +83,13 @@ pub(crate) struct Settings {
     /// The agent that `launch` starts when none is named.
     pub(crate) adapter: Setting<Option<String>>,
     pub(crate) model: Setting<Option<String>>,
+    /// The machines that commands which read ask when `--host` names none.
+    pub(crate) host: Setting<Option<String>>,
     /// The loopback address that every daemon of this folder serves beside its socket.
     pub(crate) http: Setting<Option<SocketAddr>>,
     adapters: BTreeMap<String, AdapterSettings>,
+    /// The machines that can be asked, by name.
+    pub(crate) hosts: BTreeMap<HostName, SshHost>,
     /// The agents that the file names to be spoken with over ACP, by their names without the prefix.
     pub(crate) acp: BTreeMap<String, AcpSettings>,
     pub(crate) webhook: Webhook,
@@ -172,8 +180,10 @@ impl Settings {
 struct FileForm {
     adapter: Option<LaunchName>,
     model: Option<String>,
+    host: Option<String>,
     http: Option<Loopback>,
     adapters: BTreeMap<AdapterName, AdapterForm>,
+    hosts: BTreeMap<HostKey, HostForm>,
     acp: BTreeMap<AcpName, AcpForm>,
     webhook: WebhookForm,
     notify: NotifyForm,
@@ -188,8 +198,10 @@ impl FileForm {
         Settings {
             adapter: Setting::optional(self.adapter.map(|name| name.0)),
             model: Setting::optional(self.model),
+            host: Setting::optional(self.host),
             http: Setting::optional(self.http.map(|http| http.0)),
             adapters: adapters.collect(),
+            hosts: self.hosts.into_iter().map(|(name, form)| (name.0, form.settle())).collect(),
             acp: self.acp.into_iter().map(|(name, form)| (name.0, form.settle(home.as_deref()))).collect(),
             webhook: self.webhook.settle(environ),
             notify: self.notify.settle(),

@@ -76,7 +76,8 @@ impl Bridge {
 
     /// The row is the native one and says how it was started, whoever asks for it.
     fn is_one_row(&self, held: &Held<'_>) {
-        for more in [&[][..], &["--adapter", self.native], &["--adapter", self.stage.scene.adapter], &["-a"]] {
+        for more in [&[][..], &["--adapter", self.native], &["--adapter", self.stage.scene.adapter], &["-a"]]
+        {
             let list = self.stage.scene.agentctl(&[&["list", "--json"], more].concat()).ok().json();
             let rows: Vec<&Value> = list["sessions"].as_array().unwrap().iter().collect();
             // Gemini leaves an empty session of each process behind.
@@ -147,7 +148,8 @@ fn codex_is_held_through_its_bridge() {
     };
     // In its usual mode it never asks, because its sandbox decides.
     let more = &["--permission-mode", "plan"];
-    Bridge { stage: Stage::alone(&OVER_ACP, scene), native: "codex", asks, more, mid_turn: Some("queued") }.is_steered();
+    Bridge { stage: Stage::alone(&OVER_ACP, scene), native: "codex", asks, more, mid_turn: Some("queued") }
+        .is_steered();
 }
 
 #[test]
@@ -156,7 +158,14 @@ fn claude_code_is_held_through_its_bridge() {
     else {
         return;
     };
-    Bridge { stage: Stage::alone(&OVER_ACP, scene), native: "claude-code", asks: bash, more: &[], mid_turn: Some("queued") }.is_steered();
+    Bridge {
+        stage: Stage::alone(&OVER_ACP, scene),
+        native: "claude-code",
+        asks: bash,
+        more: &[],
+        mid_turn: Some("queued"),
+    }
+    .is_steered();
 }
 
 /// Names an agent in config.toml.
@@ -175,7 +184,8 @@ fn a_named_kimi_is_kimi() {
         Ok(())
     };
     let Some(scene) = Scene::with_model(rounds::model(), "acp:mine", settle) else { return };
-    Bridge { stage: Stage::alone(&OVER_ACP, scene), native: "kimi", asks: bash, more: &[], mid_turn: None }.is_steered();
+    Bridge { stage: Stage::alone(&OVER_ACP, scene), native: "kimi", asks: bash, more: &[], mid_turn: None }
+        .is_steered();
 }
 
 /// Nothing in the settings says what this is; the agent itself does.

@@ -88,6 +88,11 @@ impl Fuses {
         Self { home: home.clone(), active: Mutex::default(), news: Condvar::new() }
     }
 
+    /// For a process that only reads them. Its writes are refused before they come here.
+    pub(crate) fn to_read(home: &Home) -> Self {
+        Self { home: home.clone(), active: Mutex::default(), news: Condvar::new() }
+    }
+
     /// Returns the fuses, and reads the file if it could not be read before.
     fn known(&self) -> Result<BTreeMap<String, Fuse>, StoreError> {
         let mut active = self.active();

@@ -15,7 +15,8 @@ const LARGEST: u64 = 1 << 20;
 pub(crate) struct Log(Arc<Inner>);
 
 struct Inner {
-    path: PathBuf,
+    /// `None` where nothing is logged.
+    path: Option<PathBuf>,
     /// Whether entries also go to standard error, as in the foreground.
     aloud: bool,
     file: Mutex<Option<File>>,
@@ -25,22 +26,28 @@ impl Log {
     /// A log that cannot be written, for example because the disk is full, does not stop the daemon.
     pub(crate) fn open(path: PathBuf, aloud: bool) -> Self {
         let file = open(&path);
-        Self(Arc::new(Inner { path, aloud, file: Mutex::new(file) }))
+        Self(Arc::new(Inner { path: Some(path), aloud, file: Mutex::new(file) }))
+    }
+
+    /// A log that keeps nothing.
+    pub(crate) fn none() -> Self {
+        Self(Arc::new(Inner { path: None, aloud: false, file: Mutex::new(None) }))
     }
 
     pub(crate) fn say(&self, words: &str) {
+        let Some(path) = &self.0.path else { return };
         let line = format!("{} {}\n", clock::now(), agentctl_model::text::one_line(words));
         if self.0.aloud {
             let _ = std::io::stderr().write_all(line.as_bytes());
         }
         let mut file = self.0.file.lock().unwrap_or_else(PoisonError::into_inner);
         // A file that could not be opened on a full disk is tried again.
-        *file = file.take().or_else(|| open(&self.0.path));
+        *file = file.take().or_else(|| open(path));
         if let Some(open) = file.as_mut() {
             let _ = open.write_all(line.as_bytes());
             if open.metadata().is_ok_and(|metadata| metadata.len() > LARGEST) {
-                let _ = std::fs::rename(&self.0.path, self.0.path.with_extension("log.1"));
-                *file = self::open(&self.0.path);
+                let _ = std::fs::rename(path, path.with_extension("log.1"));
+                *file = self::open(path);
             }
         }
     }

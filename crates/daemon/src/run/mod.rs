@@ -2,6 +2,7 @@
 
 pub(crate) mod clock;
 pub(crate) mod descriptors;
+pub(crate) mod in_process;
 pub(crate) mod log;
 mod sd_notify;
 
@@ -11,8 +12,9 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::sync::mpsc::channel;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use agentctl_files::kernel;
@@ -171,7 +173,7 @@ pub fn run(options: Options) -> Result<Ended, RunError> {
     let shared = Arc::new(Shared {
         settings: options.settings,
         home,
-        daemon_lock,
+        daemon_lock: Some(daemon_lock),
         version: options.version,
         host: options.host,
         started_at: began_at,
@@ -195,6 +197,7 @@ pub fn run(options: Options) -> Result<Ended, RunError> {
         notices: Notices::default(),
         log,
         requests: AtomicU64::new(0),
+        watches_on_demand: AtomicBool::new(false),
     });
     let ended = serve(&shared, unix, tcp, options.notify_socket.as_deref())?;
     shared.log.say("stopped");
@@ -225,37 +228,14 @@ fn serve(
         let _inside = runtime.enter();
         (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?)
     };
-    let (surveyed, first) = channel();
-    let (remote_surveyed, remote_first) = channel();
-    let watching_local = {
-        let shared = shared.clone();
-        std::thread::Builder::new()
-            .name("live".into())
-            .spawn(move || live::watch_local(&shared, &surveyed))?
-    };
-    let watching_remote = {
-        let shared = shared.clone();
-        std::thread::Builder::new()
-            .name("remote".into())
-            .spawn(move || live::watch_remote(&shared, &remote_surveyed))?
-    };
+    let watching = start_watching(shared)?;
     // The listeners are already open, so that other requests do not take the daemon for hung.
     let served = runtime.spawn(server::serve(shared.clone(), unix, tcp));
-    // A status request must not report an empty view only because no survey has finished yet.
-    for first in [first, remote_first] {
-        let _ = first.recv_timeout(FIRST_SURVEY);
-    }
-    shared.has_surveyed.send_replace(true);
+    watching.await_first_survey(shared);
     launches::announce_abandoned(shared);
     start_senders(shared)?;
-    let expiring = {
-        let shared = shared.clone();
-        std::thread::Builder::new().name("fuses".into()).spawn(move || run_fuses(&shared))?
-    };
-    let waiting = {
-        let shared = shared.clone();
-        std::thread::Builder::new().name("own-files".into()).spawn(move || own_files::watch(&shared))?
-    };
+    let expiring = start_thread("fuses", shared, run_fuses)?;
+    let waiting = start_thread("own-files", shared, own_files::watch)?;
     shared.log.say(&format!("agentctl {} serves {}", shared.version, shared.home.socket().display()));
     if let Some(http) = shared.http {
         shared.log.say(&format!("and http://{http}, with the token of {}", shared.home.token().display()));
@@ -282,10 +262,58 @@ fn serve(
         if home_gone { Ended::HomeGone } else { Ended::Stopped }
     });
     runtime.shutdown_timeout(Duration::from_millis(200));
-    for thread in [watching_local, watching_remote, expiring, waiting] {
+    for thread in watching.threads.into_iter().chain([expiring, waiting]) {
         let _ = thread.join();
     }
     Ok(ended)
+}
+
+/// The threads that look at the fleet, and what each says after its first look.
+struct WatchThreads {
+    threads: [JoinHandle<()>; 2],
+    first_looks: [Receiver<()>; 2],
+}
+
+impl WatchThreads {
+    /// A status request must not report an empty view only because no survey has finished yet.
+    fn await_first_survey(&self, shared: &Shared) {
+        for first in &self.first_looks {
+            let _ = first.recv_timeout(FIRST_SURVEY);
+        }
+        shared.has_surveyed.send_replace(true);
+    }
+}
+
+fn start_watching(shared: &Arc<Shared>) -> io::Result<WatchThreads> {
+    let (surveyed, first) = channel();
+    let (remote_surveyed, remote_first) = channel();
+    let local = start_thread("live", shared, move |shared| live::watch_local(shared, &surveyed))?;
+    let remote = start_thread("remote", shared, move |shared| live::watch_remote(shared, &remote_surveyed))?;
+    Ok(WatchThreads { threads: [local, remote], first_looks: [first, remote_first] })
+}
+
+fn start_thread(
+    name: &str,
+    shared: &Arc<Shared>,
+    work: impl FnOnce(&Arc<Shared>) + Send + 'static,
+) -> io::Result<JoinHandle<()>> {
+    let shared = shared.clone();
+    std::thread::Builder::new().name(name.into()).spawn(move || work(&shared))
+}
+
+/// Begins to watch for a process that serves the API without being the daemon, once a reader of events asks.
+pub(crate) fn watch_on_demand(shared: &Arc<Shared>) {
+    if shared.watches_on_demand.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    let started = start_watching(shared).and_then(|watching| {
+        start_thread("own-files", shared, own_files::watch)?;
+        start_thread("first-survey", shared, move |shared| watching.await_first_survey(shared))
+    });
+    // Without threads nothing will ever be seen, and the reader is not left waiting for the first survey.
+    if started.is_err() {
+        shared.has_surveyed.send_replace(true);
+    }
 }
 
 #[cfg(test)]

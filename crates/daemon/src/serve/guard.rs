@@ -71,6 +71,10 @@ fn check(shared: &Shared, peer: &Peer, request: &Request) -> Result<(), Problem>
             }
         }
     }
+    if writes && shared.daemon_lock.is_none() && needs_daemon(request.uri().path()) {
+        return Err(Problem::failed("this needs a daemon, and none runs on this machine")
+            .hint("`agentctl daemon start` on that machine starts one"));
+    }
     if writes && shared.read_only {
         return Err(Problem::forbidden("this daemon was started with --read-only"));
     }
@@ -79,6 +83,11 @@ fn check(shared: &Shared, peer: &Peer, request: &Request) -> Result<(), Problem>
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "usage", detail));
     }
     Ok(())
+}
+
+/// Whether only a process that stays can keep what this route promises.
+fn needs_daemon(path: &str) -> bool {
+    ["/v1/fuses", "/v1/daemon"].iter().any(|prefix| path.starts_with(prefix))
 }
 
 /// Rejects requests of foreign web pages, which could come through a name that points here or from their own

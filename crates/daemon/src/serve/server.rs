@@ -106,10 +106,7 @@ pub(crate) async fn serve(
     unix: std::os::unix::net::UnixListener,
     tcp: Option<std::net::TcpListener>,
 ) -> io::Result<()> {
-    let router = api::router()
-        .fallback(api::no_such_route)
-        .layer(axum::middleware::from_fn_with_state(shared.clone(), guard))
-        .with_state(shared.clone());
+    let router = router(&shared);
     let mut listeners = JoinSet::new();
     let connections = Connections::new(descriptors::for_socket());
     listeners.spawn(accept_all(UnixListener::from_std(unix)?, connections, router.clone(), shared.clone()));
@@ -121,6 +118,27 @@ pub(crate) async fn serve(
         listener.map_err(io::Error::other)?;
     }
     Ok(())
+}
+
+fn router(shared: &Arc<Shared>) -> Router {
+    api::router()
+        .fallback(api::no_such_route)
+        .layer(axum::middleware::from_fn_with_state(shared.clone(), guard))
+        .with_state(shared.clone())
+}
+
+/// Serves one connection of this very process until it is closed. It may be idle for as long as its owner lives.
+pub(crate) async fn serve_one(shared: Arc<Shared>, stream: std::os::unix::net::UnixStream) {
+    let Ok(stream) = UnixStream::from_std(stream) else { return };
+    let uid = Some(rustix::process::geteuid().as_raw());
+    let peer = Peer::Unix { uid, pid: Some(std::process::id()) };
+    let router = router(&shared);
+    let answer = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(ConnectInfo(peer.clone()));
+        TowerToHyperService::new(router.clone()).call(request)
+    });
+    // An error only means that the other end has gone.
+    let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), answer).await;
 }
 
 /// Accepts connections on one listener until the daemon ends, and then waits for the last of them.

@@ -26,6 +26,9 @@ pub struct EventMessage {
     #[serde(rename = "type")]
     pub kind: EventKind,
     pub at: Timestamp,
+    /// The machine on which it happened.
+    #[serde(default)]
+    pub host: String,
     #[serde(flatten)]
     pub event: Event,
     /// Of `snapshot` alone: every live session.
@@ -38,7 +41,8 @@ pub struct EventMessage {
 
 impl EventMessage {
     pub(crate) fn new(event: Event, cursor: String, at: Timestamp) -> Self {
-        Self { cursor, kind: event.kind, at, event, sessions: None, sources: None }
+        let host = agentctl_fleet::own_name();
+        Self { cursor, kind: event.kind, at, host, event, sessions: None, sources: None }
     }
 }
 

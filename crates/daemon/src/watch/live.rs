@@ -181,7 +181,7 @@ pub(crate) fn watch_local(shared: &Arc<Shared>, surveyed: &Sender<()>) {
         }
         // Only the first word is waited for.
         let _ = surveyed.send(());
-        if !shared.daemon_lock.is_in_place() {
+        if shared.daemon_lock.as_ref().is_some_and(|lock| !lock.is_in_place()) {
             shared.log.say("the folder of this daemon is gone or was replaced; ending");
             shared.stop(true);
             return;

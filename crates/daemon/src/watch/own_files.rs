@@ -30,7 +30,9 @@ pub(crate) fn watch(shared: &Arc<Shared>) {
         watcher.watch_folders(targets.clone());
         launches.update(shared);
         // A runner writes into the outbox after it has recorded the exit.
-        if let Err(error) = shared.outbox.rescan() {
+        if shared.daemon_lock.is_some()
+            && let Err(error) = shared.outbox.rescan()
+        {
             shared.log.say(&format!("the outbox cannot be read: {error}"));
         }
         let next_end = holders.update(shared);

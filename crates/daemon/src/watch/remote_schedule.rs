@@ -58,7 +58,16 @@ mod tests {
         let (adapter, error) = ("a".to_owned(), None);
         let sessions = (coverage == CoverageKind::Complete).then_some(1);
         let root = root.to_owned();
-        SourceReport { adapter, root, coverage, error, warnings: vec![], sessions, took_ms: 0 }
+        SourceReport {
+            adapter,
+            root,
+            host: String::new(),
+            coverage,
+            error,
+            warnings: vec![],
+            sessions,
+            took_ms: 0,
+        }
     }
 
     #[test]

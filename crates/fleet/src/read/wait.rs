@@ -128,6 +128,7 @@ mod tests {
     fn survey(sessions: Vec<Surveyed>, coverage: CoverageKind) -> Survey {
         let source = SourceReport {
             adapter: "pi".into(),
+            host: String::new(),
             root: "/r".into(),
             coverage,
             error: None,

@@ -35,6 +35,7 @@ fn key(root: &str, id: u8) -> SessionKey {
 fn report(root: &str, coverage: &Coverage) -> SourceReport {
     SourceReport {
         adapter: "a".into(),
+        host: String::new(),
         root: root.into(),
         coverage: coverage.kind(),
         error: coverage.error(),

@@ -332,6 +332,9 @@ pub struct Session {
     pub adapter: String,
     /// The folder in which its agent keeps it, or the address of its gateway.
     pub config_root: String,
+    /// The machine it is on, by the name under which that machine was asked.
+    #[serde(default)]
+    pub host: String,
     /// What is true of it now.
     pub status: Status,
     /// How its last turn ended; `null` while one is open, and where nobody says.

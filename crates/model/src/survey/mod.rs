@@ -1,5 +1,6 @@
 //! Surveys, which may be partial, and the only two ways to prove that a session has ended.
 
+pub mod host;
 pub(crate) mod twins;
 
 use std::collections::BTreeMap;
@@ -175,6 +176,9 @@ pub struct SourceReport {
     pub adapter: String,
     /// The folder or address that was asked.
     pub root: String,
+    /// The machine that it is on.
+    #[serde(default)]
+    pub host: String,
     /// How much of it was heard.
     #[schemars(with = "String", extend("enum" = ["complete", "partial", "timed-out", "failed", "not-installed"]))]
     pub coverage: CoverageKind,
@@ -217,6 +221,12 @@ pub struct Surveyed {
     /// Its owners, in the order of `session.processes`. A caller that acts on them inspects them again first.
     #[serde(skip)]
     pub owners: Vec<OwnerProcess>,
+}
+
+impl AsRef<Session> for Surveyed {
+    fn as_ref(&self) -> &Session {
+        &self.session
+    }
 }
 
 /// A process that owns a session.
@@ -291,6 +301,7 @@ mod tests {
     fn report(coverage: &Coverage) -> SourceReport {
         SourceReport {
             adapter: "a".into(),
+            host: String::new(),
             root: "/r".into(),
             coverage: coverage.kind(),
             error: coverage.error(),

@@ -30,19 +30,30 @@ pub struct Request<'a> {
     pub accept: &'a str,
     /// The headers besides those that every request has.
     pub headers: &'a [(&'a str, &'a str)],
+    /// Whether the connection is kept for the next request.
+    pub keeps: bool,
     /// JSON.
     pub body: Option<&'a str>,
 }
 
 impl<'a> Request<'a> {
     pub fn get(host: &'a str, target: &'a str) -> Self {
-        Self { method: "GET", target, host, accept: "application/json", headers: &[], body: None }
+        Self {
+            method: "GET",
+            target,
+            host,
+            accept: "application/json",
+            headers: &[],
+            keeps: false,
+            body: None,
+        }
     }
 
     pub fn write_to(&self, stream: &mut impl Write) -> io::Result<()> {
-        let Self { method, target, host, accept, headers, body } = self;
+        let Self { method, target, host, accept, headers, keeps, body } = self;
+        let connection = if *keeps { "keep-alive" } else { "close" };
         let mut request = format!(
-            "{method} {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nAccept: {accept}\r\n"
+            "{method} {target} HTTP/1.1\r\nHost: {host}\r\nConnection: {connection}\r\nAccept: {accept}\r\n"
         );
         for (name, value) in *headers {
             request.extend([*name, ": ", value, "\r\n"]);

@@ -157,7 +157,8 @@ impl Client {
         let mut headers = vec![("X-Agentctl", "1")];
         headers.extend(self.caller.as_deref().map(|caller| (CALLER, caller)));
         headers.extend(cursor.map(|cursor| ("Last-Event-ID", cursor)));
-        Request { method, target, host: HOST, accept, headers: &headers, body }.write_to(&mut stream)?;
+        Request { method, target, host: HOST, accept, headers: &headers, keeps: false, body }
+            .write_to(&mut stream)?;
         Ok(stream)
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use agentctl_model::{Outcome, Session, Status, Surveyed, Tokens, text};
+use agentctl_model::{HostReport, Outcome, Road, Session, Status, Surveyed, Tokens, text};
 use jiff::Timestamp;
 
 use super::style::{self, Tone};
@@ -13,12 +13,26 @@ use super::{path, time};
 /// The context in which rows are shown.
 pub(crate) struct View<'a> {
     pub(crate) now: Timestamp,
+    /// The machines that were asked, if they are several. Ages are told by the clock of each.
+    pub(crate) hosts: &'a [HostReport],
     pub(crate) home: Option<&'a Path>,
     pub(crate) usage: bool,
     /// Whether nothing is shortened, not even ids.
     pub(crate) whole: bool,
     /// The chosen columns; `None` for the default ones.
     pub(crate) columns: Option<&'a [ListColumn]>,
+}
+
+impl View<'_> {
+    /// The other machine that the session is on.
+    fn elsewhere(&self, session: &Session) -> Option<&HostReport> {
+        self.hosts.iter().find(|host| host.via != Road::Local && host.name == session.host)
+    }
+
+    /// When the machine of the session answered, by its own clock.
+    fn now(&self, session: &Session) -> Timestamp {
+        self.elsewhere(session).and_then(|host| host.as_of).unwrap_or(self.now)
+    }
 }
 
 /// A column, by its name in `--columns`.
@@ -111,10 +125,12 @@ pub(crate) fn table(rows: &[Row<'_>], view: &View<'_>) -> Table {
     let usage = view.usage || view.columns.is_some();
     for (row, id) in rows.iter().zip(ids) {
         let session = row.session;
+        let now = view.now(session);
+        let host = view.elsewhere(session).map(|host| format!("{}/", host.name)).unwrap_or_default();
         table.row(
             [
-                Cell::plain(text::one_line(id)),
-                status(session, view.now),
+                Cell::new(host, Tone::Dim).and(text::one_line(id), Tone::Plain),
+                status(session, now),
                 Cell::plain(text::one_line(&session.adapter)),
                 title(session, row.depth),
                 Cell::new(self::detail(session).unwrap_or_default(), Tone::Dim),
@@ -125,8 +141,8 @@ pub(crate) fn table(rows: &[Row<'_>], view: &View<'_>) -> Table {
                 Cell::new(session.branch.as_deref().map(text::one_line).unwrap_or_default(), Tone::Dim),
                 Cell::plain(session.tokens.filter(|_| usage).map(|t| tokens(&t)).unwrap_or_default()),
                 Cell::plain(session.cost.filter(|_| usage).map(cost).unwrap_or_default()),
-                Cell::new(since(session.started_at, view.now), Tone::Dim),
-                Cell::new(since(session.updated_at, view.now), Tone::Dim),
+                Cell::new(since(session.started_at, now), Tone::Dim),
+                Cell::new(since(session.updated_at, now), Tone::Dim),
             ]
             .into_iter()
             .chain(by_name_alone(session, view))

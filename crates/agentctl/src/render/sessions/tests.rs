@@ -31,6 +31,7 @@ fn lines(sessions: &[Session], width: usize, usage: bool) -> Vec<String> {
     let rows: Vec<Row<'_>> = sessions.iter().map(|session| Row { session, depth: 0 }).collect();
     let view = View {
         now: at("2026-11-15T12:00:00Z"),
+        hosts: &[],
         home: Some(Path::new("/home/dev")),
         usage,
         whole: false,

@@ -118,7 +118,16 @@ mod tests {
 
     fn source(adapter: &str, coverage: CoverageKind) -> SourceReport {
         let (adapter, root) = (adapter.to_owned(), "/secret root".to_owned());
-        SourceReport { adapter, root, coverage, error: None, warnings: vec![], sessions: None, took_ms: 0 }
+        SourceReport {
+            adapter,
+            root,
+            host: String::new(),
+            coverage,
+            error: None,
+            warnings: vec![],
+            sessions: None,
+            took_ms: 0,
+        }
     }
 
     #[test]

@@ -68,6 +68,11 @@ impl Outbox {
         Ok(outbox)
     }
 
+    /// The outbox of a process that sends nothing: the folder is neither made nor read.
+    pub(crate) fn unused(folder: OutboxFolder) -> Self {
+        Self { folder, queue: Mutex::default(), news: Condvar::new() }
+    }
+
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -4,7 +4,9 @@
 mod selection;
 mod sort;
 
-use agentctl_model::{Session, SourceReport, Surveyed};
+use std::time::Instant;
+
+use agentctl_model::{HostReport, Road, Session, SourceReport, Surveyed};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,12 +18,15 @@ use crate::{Fleet, Query};
 
 /// One survey, filtered and sorted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Listing {
+pub struct Listing<S = Surveyed> {
     pub as_of: Timestamp,
-    pub sessions: Vec<Surveyed>,
+    pub sessions: Vec<S>,
     /// How many more sessions there were before the limit was applied.
     pub left_out: usize,
     pub sources: Vec<SourceReport>,
+    /// The machines that were asked.
+    #[serde(default)]
+    pub hosts: Vec<HostReport>,
     /// How many live agent processes belong to no stored session.
     pub strays: usize,
 }
@@ -34,15 +39,17 @@ pub struct ListAnswer<'a> {
     host: &'a str,
     pub sessions: Vec<&'a Session>,
     sources: &'a [SourceReport],
+    hosts: &'a [HostReport],
 }
 
-impl Listing {
+impl<S: AsRef<Session>> Listing<S> {
     pub fn answer<'a>(&'a self, host: &'a str) -> ListAnswer<'a> {
         ListAnswer {
             as_of: self.as_of,
             host,
-            sessions: self.sessions.iter().map(|surveyed| &*surveyed.session).collect(),
+            sessions: self.sessions.iter().map(AsRef::as_ref).collect(),
             sources: &self.sources,
+            hosts: &self.hosts,
         }
     }
 }
@@ -50,6 +57,7 @@ impl Listing {
 impl Fleet {
     /// Surveys the fleet, filters and sorts the sessions.
     pub fn list(&self, query: &Query) -> Listing {
+        let began = Instant::now();
         let mut survey = self.survey(query);
         survey.fold_twins();
         // A prefix that only one group has is enough, as everywhere.
@@ -60,7 +68,24 @@ impl Fleet {
         let shown = filter.limit.unwrap_or(usize::MAX).min(sessions.len());
         let left_out = sessions.len() - shown;
         sessions.truncate(shown);
-        Listing { as_of: now(), sessions, left_out, sources: survey.sources, strays: survey.strays.len() }
+        let (as_of, sources, strays) = (now(), survey.sources, survey.strays.len());
+        let hosts = vec![self.own_report(as_of, &sessions, &sources, began)];
+        Listing { as_of, sessions, left_out, sources, hosts, strays }
+    }
+
+    /// How this machine was heard.
+    fn own_report(
+        &self,
+        as_of: Timestamp,
+        sessions: &[Surveyed],
+        sources: &[SourceReport],
+        began: Instant,
+    ) -> HostReport {
+        let mut report = HostReport::unheard(self.host().to_owned(), Road::Local);
+        report.version = Some(env!("CARGO_PKG_VERSION").to_owned());
+        report.took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        report.heard(as_of, sessions.iter().map(|surveyed| &*surveyed.session), sources);
+        report
     }
 }
 

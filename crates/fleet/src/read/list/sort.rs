@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use agentctl_model::{Outcome, Session, Status, Surveyed, Tokens};
+use agentctl_model::{Outcome, Session, Status, Tokens};
 use jiff::Timestamp;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl Sort {
     }
 }
 
-pub fn sort(sessions: &mut [Surveyed], by: Sort) {
+pub fn sort<T: AsRef<Session>>(sessions: &mut [T], by: Sort) {
     match by {
         Sort::Attention => by_key(sessions, attention),
         Sort::Updated => by_key(sessions, |session| Reverse(session.updated_at)),
@@ -69,11 +69,15 @@ pub fn sort(sessions: &mut [Surveyed], by: Sort) {
 
 /// Sorts by the key, and by the id where keys are equal, so that the rows of `--watch` do not change places. Each key
 /// is computed once, and the small keys are sorted instead of the sessions, because a session is many times as big.
-fn by_key<K: Ord>(sessions: &mut [Surveyed], key: impl Fn(&Session) -> K) {
+fn by_key<T: AsRef<Session>, K: Ord>(sessions: &mut [T], key: impl Fn(&Session) -> K) {
+    let identity = |place: usize| {
+        let session = sessions[place].as_ref();
+        (&session.adapter, &session.config_root, &session.id, &session.host)
+    };
     let mut order: Vec<(K, usize)> =
-        sessions.iter().enumerate().map(|(place, one)| (key(&one.session), place)).collect();
+        sessions.iter().enumerate().map(|(place, one)| (key(one.as_ref()), place)).collect();
     order.sort_unstable_by(|(a, at), (b, bt)| {
-        a.cmp(b).then_with(|| sessions[*at].key.cmp(&sessions[*bt].key)).then(at.cmp(bt))
+        a.cmp(b).then_with(|| identity(*at).cmp(&identity(*bt))).then(at.cmp(bt))
     });
     let mut from: Vec<usize> = order.into_iter().map(|(_, place)| place).collect();
     // This walks each cycle of the permutation once; a position that is done points to itself.
@@ -113,6 +117,8 @@ fn total(tokens: &Tokens) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use agentctl_model::Surveyed;
+
     use super::*;
     use agentctl_testkit::sessions::{session, surveyed};
 

@@ -101,6 +101,8 @@ impl Fleet {
         if !self.prices.is_empty() {
             survey.sessions.iter_mut().for_each(|surveyed| prices::fill(&mut surveyed.session, &self.prices));
         }
+        survey.sessions.iter_mut().for_each(|surveyed| surveyed.session.host.clone_from(&self.host));
+        survey.sources.iter_mut().for_each(|source| source.host.clone_from(&self.host));
         survey
     }
 
@@ -491,6 +493,7 @@ fn conclude(
         let mut report = SourceReport {
             adapter: name.to_owned(),
             root: root.clone(),
+            host: String::new(),
             coverage: harvest.coverage.kind(),
             error: harvest.coverage.error(),
             warnings: std::mem::take(&mut harvest.warnings),

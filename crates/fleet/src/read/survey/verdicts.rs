@@ -146,6 +146,7 @@ impl SourceVerdicts<'_> {
             id,
             adapter: self.card.name.to_owned(),
             config_root: self.root.to_owned(),
+            host: String::new(),
             status,
             outcome,
             status_detail: about.detail,

@@ -1,0 +1,182 @@
+//! `agentctl hosts`: the machines that can be asked, and what is wrong with one that cannot.
+
+use std::io::Write;
+
+use agentctl_fleet::{Query, Wanted};
+use agentctl_hosts::{Ask, RoadFailure, Step};
+use agentctl_model::{CoverageKind, HostReport, text};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::host_args;
+use crate::exit_codes::Exit;
+use crate::failure::Failure;
+use crate::link::Link;
+use crate::link::hosts::{Asked, Roster};
+use crate::output::Output;
+use crate::render::json;
+use crate::render::style::Tone;
+use crate::render::table::{Cell, Column, Table};
+use crate::surroundings::Surroundings;
+
+/// Show the machines that can be asked
+#[derive(Debug, clap::Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Machines stand in config.toml:\n\n  \
+    [hosts.box]\n  \
+    ssh = \"dev@box.lan\"          whatever ssh takes, aliases included\n  \
+    program = \"~/bin/agentctl\"   if it is not on the PATH there\n  \
+    timeout = \"5s\"\n\n\
+    Nothing but agentctl is needed there: your own ssh, its keys and its config are\n\
+    the road. A machine that cannot be asked is a row with its reason."
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// One JSON object: hosts
+    #[arg(long)]
+    json: bool,
+    /// Exit with 6 when some machine could not be heard completely
+    #[arg(long)]
+    strict: bool,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Try the way to one machine step by step, and say what fails
+    Check {
+        /// A host of config.toml
+        name: String,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// What `hosts --json` prints.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct HostList {
+    hosts: Vec<HostReport>,
+}
+
+/// What `hosts check --json` prints.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct HostCheck {
+    name: String,
+    steps: Vec<CheckedStep>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct CheckedStep {
+    /// resolve, connect, authenticate, program, version, answer
+    step: &'static str,
+    /// Null when an earlier step failed, so that this one was not tried.
+    ok: Option<bool>,
+    message: Option<String>,
+    hint: Option<String>,
+}
+
+pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
+    let roster = Roster::of(surroundings)?;
+    if let Some(Command::Check { name, json }) = &args.command {
+        return check(name, *json, &roster, out);
+    }
+    let link = Link::open(surroundings)?;
+    let everybody = Asked { local: true, others: roster.hosts.iter().collect() };
+    let hosts = roster.list_with(&everybody, &Query::new(Wanted::Live), &link).hosts;
+    let exit = host_args::exit(&hosts, args.strict);
+    if args.json {
+        json::answer(out, &HostList { hosts })?;
+        return Ok(exit);
+    }
+    for line in table(&hosts).lines(out.width(), out.paint) {
+        writeln!(out, "{line}")?;
+    }
+    for host in &hosts {
+        if let Some(hint) = &host.hint {
+            out.hint(&format!("{}: {hint}", host.name));
+        }
+    }
+    if roster.hosts.is_empty() {
+        out.hint("no other machine is known; `agentctl hosts --help` says how to name one");
+    }
+    Ok(exit)
+}
+
+fn table(hosts: &[HostReport]) -> Table {
+    let mut table = Table::new(vec![
+        Column::whole("HOST"),
+        Column::whole("VIA").expendable(2),
+        Column::whole("LIVE"),
+        Column::whole("WAITING"),
+        Column::whole("TOOK").expendable(1),
+        Column::whole("VERSION").expendable(1),
+        Column::flexible("HEARD", 20),
+    ]);
+    let number = |number: Option<usize>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
+    for host in hosts {
+        let heard = match &host.error {
+            None => Cell::new("yes".to_owned(), Tone::Dim),
+            Some(error) if host.coverage == CoverageKind::Failed => {
+                Cell::new(format!("no: {}", text::one_line(error)), Tone::Attention)
+            }
+            Some(error) => Cell::new(format!("in part: {}", text::one_line(error)), Tone::Attention),
+        };
+        table.row(vec![
+            Cell::new(host.name.clone(), Tone::Strong),
+            Cell::new(host.via.as_str().to_owned(), Tone::Dim),
+            Cell::plain(number(host.live)),
+            Cell::plain(number(host.waiting)),
+            Cell::new(format!("{} ms", host.took_ms), Tone::Dim),
+            Cell::new(host.version.as_deref().map_or_else(|| "-".to_owned(), text::one_line), Tone::Dim),
+            heard,
+        ]);
+    }
+    table
+}
+
+fn check(name: &str, as_json: bool, roster: &Roster, out: &mut Output) -> Result<Exit, Failure> {
+    let Some((name, host)) = roster.get(name) else {
+        return Err(host_args::unknown(name, &roster.hosts));
+    };
+    let tried = roster.connect(host).and_then(|mut connection| {
+        let answer = connection.ask(Ask::get("/healthz"), host.timeout)?;
+        match answer.head.status {
+            200 => Ok(connection.greeting.version.clone()),
+            status => Err(RoadFailure::new(Step::Answer, format!("it answered {status}"))),
+        }
+    });
+    let steps: Vec<CheckedStep> = Step::ALL.into_iter().map(|step| checked(step, &tried)).collect();
+    let exit = if tried.is_ok() { Exit::Done } else { Exit::Incomplete };
+    if as_json {
+        json::answer(out, &HostCheck { name: name.to_string(), steps })?;
+        return Ok(exit);
+    }
+    for step in &steps {
+        let (mark, tone) = match step.ok {
+            Some(true) => ("ok", Tone::Dim),
+            Some(false) => ("failed", Tone::Attention),
+            None => ("not tried", Tone::Dim),
+        };
+        let words = step.message.as_ref().map(|message| format!("  {message}")).unwrap_or_default();
+        writeln!(out, "{:<13} {}{words}", step.step, out.paint.apply(tone, mark))?;
+        if let Some(hint) = &step.hint {
+            out.hint(hint);
+        }
+    }
+    Ok(exit)
+}
+
+fn checked(step: Step, tried: &Result<String, RoadFailure>) -> CheckedStep {
+    let line = |ok, message, hint| CheckedStep { step: step.as_str(), ok, message, hint };
+    match tried {
+        Ok(version) if step == Step::Version => line(Some(true), Some(format!("agentctl {version}")), None),
+        Ok(_) => line(Some(true), None, None),
+        Err(failure) if step < failure.step => line(Some(true), None, None),
+        Err(failure) if step == failure.step => {
+            line(Some(false), Some(failure.message.clone()), failure.hint.clone())
+        }
+        Err(_) => line(None, None, None),
+    }
+}
