@@ -208,6 +208,12 @@ impl Fleet {
         self.refuse_self(target, options.asker)?;
         let pending = answered(&target.session, &answer)?.cloned();
         let request = answer.request.clone().or_else(|| pending.as_ref()?.id.clone());
+        // Nothing was shown. What the agent asks in this very moment was decided by nobody.
+        let is_shown = pending.is_some() || request.is_some() || self.server_of(target).is_some();
+        let can_answer = target.session.capabilities.contains(&Capability::Approve);
+        if !is_shown && can_answer && target.session.status != Status::Stopped {
+            return Err(Error::refused("it waits for nothing").hint("`agentctl inbox` shows what waits"));
+        }
         if let (Decision::AllowAlways, Some(pending)) = (&answer.decision, &pending) {
             check_always(pending, &target.key.adapter)?;
         }
