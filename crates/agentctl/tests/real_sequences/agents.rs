@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 /// One agent, and how it differs from the others.
 #[derive(Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "agents differ in each of them")]
 pub(crate) struct Agent {
     pub(crate) adapter: &'static str,
     pub(crate) settle: fn(&mut TestHome, &str) -> Result<(), Skip>,

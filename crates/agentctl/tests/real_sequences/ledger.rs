@@ -111,9 +111,8 @@ impl Deed {
 
     /// The reason failed, but the denial itself was taken.
     pub(crate) fn is_half_done(&self) -> bool {
-        let words = match &self.told {
-            Some(Told::Refused(words) | Told::Withdrawn(words) | Told::Unknown(words)) => words,
-            _ => return false,
+        let Some(Told::Refused(words) | Told::Withdrawn(words) | Told::Unknown(words)) = &self.told else {
+            return false;
         };
         words.contains("the denial was accepted")
     }

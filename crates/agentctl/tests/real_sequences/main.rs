@@ -10,8 +10,10 @@
 #![cfg(target_os = "linux")]
 #![allow(
     clippy::disallowed_methods,
+    clippy::print_stderr,
+    clippy::print_stdout,
     clippy::unwrap_used,
-    reason = "tests start processes and stop at surprises"
+    reason = "tests start processes, tell what they did, and stop at surprises"
 )]
 
 mod agents;

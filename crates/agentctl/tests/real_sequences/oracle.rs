@@ -115,12 +115,11 @@ fn is_about(ledger: &Ledger, deed: &Deed, number: u32) -> bool {
 /// Whether a message that was accepted must still reach the model.
 fn is_awaited(ledger: &Ledger, log: &ModelLog) -> bool {
     ledger.deeds.iter().any(|deed| {
-        let number = match (&deed.what, &deed.told) {
-            (What::Say(number), None | Some(Told::Accepted(_))) => number,
-            (What::Answer { reason: Some(number), .. }, None | Some(Told::Accepted(_))) => number,
-            _ => return false,
+        let (What::Say(number) | What::Answer { reason: Some(number), .. }) = &deed.what else {
+            return false;
         };
-        !ledger.is_cut(deed) && !log.heard.contains_key(number)
+        let may_come = matches!(deed.told, None | Some(Told::Accepted(_)));
+        may_come && !ledger.is_cut(deed) && !log.heard.contains_key(number)
     })
 }
 
@@ -133,8 +132,7 @@ pub(crate) fn check(world: &mut World) {
     for deed in &ledger.deeds {
         let told = deed.told.as_ref().expect("every command has ended");
         let (number, is_sent) = match &deed.what {
-            What::Say(number) => (*number, told.is_accepted()),
-            What::Answer { reason: Some(number), .. } => (*number, told.is_accepted()),
+            What::Say(number) | What::Answer { reason: Some(number), .. } => (*number, told.is_accepted()),
             _ => (0, false),
         };
         let is_heard = log.heard.contains_key(&number);

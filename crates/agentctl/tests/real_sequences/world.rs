@@ -15,7 +15,7 @@ use crate::oracle::{ModelLog, Truth, truth};
 use crate::steer::{ENDLESS, Scene};
 
 /// How long something may take on a machine that does much else.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 
 pub(crate) struct World {
     pub(crate) agent: Agent,
@@ -86,7 +86,7 @@ impl World {
         let started = self.scene.agentctl(&arguments).ok().json();
         let id = started["id"].as_str().unwrap();
         assert!(self.id.is_empty() || self.id == id, "another session was resumed: {started:#}");
-        self.id = id.to_owned();
+        id.clone_into(&mut self.id);
         let told = Some(Told::Accepted(json!({"started": true})));
         let what = What::Say(number);
         self.ledger.deeds.push(Deed { what, began, command: None, told, shown: None, replies: (0, 0) });

@@ -208,6 +208,11 @@ impl Fleet {
         self.refuse_self(target, options.asker)?;
         let pending = answered(&target.session, &answer)?.cloned();
         let request = answer.request.clone().or_else(|| pending.as_ref()?.id.clone());
+        // Nothing was shown, so what a held agent asks in this very moment was decided by nobody.
+        let is_shown = pending.is_some() || request.is_some();
+        if !is_shown && self.was_held(target) && target.session.status != Status::Stopped {
+            return Err(Error::refused("it waits for nothing").hint("`agentctl inbox` shows what waits"));
+        }
         if let (Decision::AllowAlways, Some(pending)) = (&answer.decision, &pending) {
             check_always(pending, &target.key.adapter)?;
         }
@@ -304,6 +309,12 @@ impl Fleet {
             message: format!("the denial was accepted, its reason was not: {}", error.message),
             ..error
         })
+    }
+
+    /// Whether its last launch was a held one.
+    fn was_held(&self, target: &Surveyed) -> bool {
+        let key = &target.key;
+        self.ledger().newest(&key.adapter, &key.root, &key.id).is_some_and(|(_, record)| record.order.hold)
     }
 
     /// Keeps other callers from answering at the same time. Only a session that was launched here has a place for that.

@@ -239,20 +239,20 @@ fn an_answer_that_comes_while_the_records_are_read_is_heard() {
     let place = tempfile::tempdir().unwrap();
     let listener = wire::listen(place.path()).unwrap();
     let (look, looks) = channel();
-    let (hang_up, hung_up) = channel();
+    let (leaves, left) = channel();
     let runner = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         let _: Ask = Reader::of(&stream).unwrap().line().unwrap();
         looks.recv().unwrap();
         wire::write_line(&mut stream, &Reply::Accepted(Acceptance::Queued)).unwrap();
         drop(stream);
-        hang_up.send(()).unwrap();
+        leaves.send(()).unwrap();
     });
     let verb = Verb::Send { words: "one".into(), as_command: false };
     let options = SteerOptions { timeout: LONG, ..SteerOptions::default() };
     let told = reach::tell(place.path(), &verb, options, || {
         look.send(()).unwrap();
-        hung_up.recv().unwrap();
+        left.recv().unwrap();
         true
     });
     assert!(matches!(told, Ok(Acceptance::Queued)), "{told:?}");
