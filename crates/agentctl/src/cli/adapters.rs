@@ -17,10 +17,10 @@ use crate::surroundings::Surroundings;
 
 /// Show which agents are known and what can be done with their sessions
 #[derive(Debug, clap::Args)]
-#[command(after_help = "SPOKEN WITH says where send, approve, deny, answer and interrupt reach a session:\n\
-    `held` is what `launch --hold` makes, `server` an agent's server that somebody\n\
-    else started, `gateway` one in which the session lives. With a NAME, how each\n\
-    of them takes what is said to it.")]
+#[command(after_help = "SPOKEN WITH says where send, approve, deny, answer and interrupt reach a\n\
+    session: `held` is what `launch --hold` makes, `server` an agent's server that\n\
+    somebody else started, `gateway` one in which the session lives. With a NAME,\n\
+    how each of them takes what is said to it.")]
 pub(crate) struct Args {
     /// Everything about this agent
     #[arg(value_name = "NAME", value_parser = super::adapter_names())]

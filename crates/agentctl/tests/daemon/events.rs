@@ -73,7 +73,19 @@ fn a_session_is_told_from_its_start_to_its_end() {
     let keys: Vec<&str> = started.as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!(
         keys,
-        ["cursor", "type", "at", "adapter", "sessionId", "previous", "session", "source", "fuse", "lock"]
+        [
+            "cursor",
+            "type",
+            "at",
+            "host",
+            "adapter",
+            "sessionId",
+            "previous",
+            "session",
+            "source",
+            "fuse",
+            "lock"
+        ]
     );
     assert_eq!(events.until("session.running", &agent.id)["session"]["status"], "running");
     agent.finish();

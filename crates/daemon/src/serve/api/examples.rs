@@ -22,7 +22,7 @@ pub(super) fn of(name: &str) -> Option<Value> {
     Some(match name {
         "Session" => session(),
         "SourceReport" => json!({
-            "adapter": "claude-code", "root": "/home/dev/.claude", "coverage": "complete", "error": null, "warnings": [],
+            "adapter": "claude-code", "root": "/home/dev/.claude", "host": "box", "coverage": "complete", "error": null, "warnings": [],
             "sessions": 12, "tookMs": 4,
         }),
         "Problem" => json!({
@@ -31,8 +31,8 @@ pub(super) fn of(name: &str) -> Option<Value> {
             "hint": "GET /v1/sessions?since=all lists everything that is stored",
         }),
         "Event" => json!({
-            "cursor": "5f0c2a91-17", "type": "session.waiting", "at": "2026-11-15T07:05:12Z", "adapter": "claude-code",
-            "sessionId": ID, "previous": "running", "session": session(), "source": null, "fuse": null, "lock": null,
+            "cursor": "5f0c2a91-17", "type": "session.waiting", "at": "2026-11-15T07:05:12Z", "host": "box",
+            "adapter": "claude-code", "sessionId": ID, "previous": "running", "session": session(), "source": null, "fuse": null, "lock": null,
         }),
         "Entry" => json!({
             "at": "2026-11-15T07:05:10Z", "role": "agent", "kind": "message", "text": "I will run the tests first.",
@@ -60,7 +60,7 @@ fn session() -> Value {
         "pid": 4711, "startedAt": "2026-11-15T07:00:00Z", "role": "agent", "command": "claude",
     });
     json!({
-        "id": ID, "adapter": "claude-code", "configRoot": "/home/dev/.claude",
+        "id": ID, "adapter": "claude-code", "configRoot": "/home/dev/.claude", "host": "box",
         "status": "waiting", "outcome": null, "statusDetail": "Bash: cargo test", "since": "2026-11-15T07:05:12Z",
         "pending": [{
             "kind": "approval", "summary": "Bash: cargo test", "since": "2026-11-15T07:05:12Z", "answerable": false,

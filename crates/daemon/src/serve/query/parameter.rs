@@ -11,7 +11,7 @@ use crate::serve::problem::Problem;
 pub(crate) const LENGTH: &str = r"^\s*([0-9]+(ms|s|m|h|d|w)\s*)+$";
 
 /// The name of an agent over ACP, as a regular expression.
-const ACP_NAME: &str = "^acp:[A-Za-z0-9_-]{1,64}$";
+const ACP_NAME: &str = "acp:[A-Za-z0-9_-]{1,64}";
 
 pub(crate) type Parameters = &'static [Parameter];
 
@@ -144,7 +144,7 @@ impl Parameter {
 
 /// The names that an adapter can have: those of the registry, and those of agents over ACP, which settings add.
 pub(crate) fn adapter_schema() -> Value {
-    json!({"type": "string", "anyOf": [{"enum": adapter_words()}, {"pattern": ACP_NAME}]})
+    json!({"type": "string", "pattern": format!("^({}|{ACP_NAME})$", adapter_words().join("|"))})
 }
 
 pub(super) fn flag_of(value: &str) -> Option<bool> {
