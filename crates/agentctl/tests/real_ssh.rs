@@ -82,12 +82,10 @@ impl Scene {
     /// agentctl of the other machine: what sshd starts has another home.
     fn far_program(&self) -> PathBuf {
         let variables = self.far.run(self.far.command("env")).ok().stdout;
-        let exports: String = variables
-            .lines()
-            .filter_map(|line| line.split_once('='))
-            .map(|(name, value)| format!("export {name}='{value}'\n"))
-            .collect();
-        self.script("agentctl", &format!("{exports}exec '{}' \"$@\"", env!("CARGO_BIN_EXE_agentctl")))
+        let exports = variables.lines().filter_map(|line| line.split_once('='));
+        let exports: Vec<String> = exports.map(|(name, value)| format!("export {name}='{value}'")).collect();
+        let program = env!("CARGO_BIN_EXE_agentctl");
+        self.script("agentctl", &format!("{}\nexec '{program}' \"$@\"", exports.join("\n")))
     }
 
     fn configure(&self, text: &str) {
