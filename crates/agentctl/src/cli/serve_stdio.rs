@@ -16,7 +16,7 @@ use agentctl_model::ErrorKind;
 use crate::daemon_context::DaemonContext;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
-use crate::link::client::{Ask, OWN_VERSION};
+use crate::link::client::{Answer, Ask, OWN_VERSION};
 use crate::surroundings::Surroundings;
 
 /// How much is passed on at once.
@@ -35,19 +35,18 @@ pub(crate) fn run(surroundings: Surroundings) -> Result<Exit, Failure> {
     let host = surroundings.host();
     let through_daemon = daemon(&surroundings, &home);
     let instance = instance(&home);
-    let (stream, caller) = match through_daemon {
-        Some((stream, caller)) => (stream, Some(caller)),
-        None => {
-            let context = Arc::new(DaemonContext::new(surroundings));
-            let options = InProcess {
-                home,
-                version: OWN_VERSION.to_owned(),
-                host: host.clone(),
-                settings: context.clone(),
-                stopper: context,
-            };
-            (serve_in_process(options).map_err(failed)?, None)
-        }
+    let (stream, caller) = if let Some((stream, caller)) = through_daemon {
+        (stream, Some(caller))
+    } else {
+        let context = Arc::new(DaemonContext::new(surroundings));
+        let options = InProcess {
+            home,
+            version: OWN_VERSION.to_owned(),
+            host: host.clone(),
+            settings: context.clone(),
+            stopper: context,
+        };
+        (serve_in_process(options).map_err(failed)?, None)
     };
     let greeting = Greeting { version: OWN_VERSION.to_owned(), host, instance, caller };
     pass_on(stream, &greeting.line()).map_err(failed)?;
@@ -59,7 +58,7 @@ pub(crate) fn run(surroundings: Surroundings) -> Result<Exit, Failure> {
 fn daemon(surroundings: &Surroundings, home: &Home) -> Option<(UnixStream, String)> {
     let client = surroundings.client()?;
     let caller = Caller::of(&surroundings.fleet().ok()?)?.header()?;
-    client.ask(Ask::get("/healthz")).ok().filter(|answer| answer.is_of_our_version())?;
+    client.ask(Ask::get("/healthz")).ok().filter(Answer::is_of_our_version)?;
     Some((agentctl_daemon::call(&home.socket()).ok()?, caller))
 }
 
