@@ -306,4 +306,8 @@ fn one_silent_machine_does_not_delay_or_hide_the_others() {
     assert_eq!(coverage, [("box", "complete"), ("quiet", "failed")], "{rows:#}");
     assert_eq!(scene.home.agentctl(&["hosts", "--strict"]).code, Some(6));
     assert_eq!(scene.home.agentctl(&["hosts", "check", "nobody"]).code, Some(2));
+    // Nothing is concluded of a machine that was not heard, nor of this one, which was not asked.
+    let words = |host: &str| scene.home.agentctl(&["list", "--host", host]).ok().stdout;
+    assert_eq!(words("quiet"), "no session was heard of, and not every machine was heard\n");
+    assert_eq!(words("box"), "no live sessions; `agentctl list -a` also shows stopped ones\n");
 }

@@ -171,12 +171,37 @@ fn check(name: &str, as_json: bool, roster: &Roster, out: &mut Output) -> Result
 fn checked(step: Step, tried: &Result<String, RoadFailure>) -> CheckedStep {
     let line = |ok, message, hint| CheckedStep { step: step.as_str(), ok, message, hint };
     match tried {
-        Ok(version) if step == Step::Version => line(Some(true), Some(format!("agentctl {version}")), None),
+        // The other machine says it, and may say anything.
+        Ok(version) if step == Step::Version => {
+            line(Some(true), Some(format!("agentctl {}", text::one_line(version))), None)
+        }
         Ok(_) => line(Some(true), None, None),
         Err(failure) if step < failure.step => line(Some(true), None, None),
         Err(failure) if step == failure.step => {
             line(Some(false), Some(failure.message.clone()), failure.hint.clone())
         }
         Err(_) => line(None, None, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_other_machine_calls_its_version_does_nothing_to_the_terminal() {
+        let step = checked(Step::Version, &Ok("9\u{1b}[2J\n9".to_owned()));
+        assert_eq!(step.message.as_deref(), Some("agentctl 9[2J 9"));
+    }
+
+    #[test]
+    fn the_steps_before_a_failure_went_well_and_those_behind_it_were_not_tried() {
+        let failed = Err(RoadFailure::new(Step::Program, "not found").hint("install it"));
+        let steps = Step::ALL.map(|step| checked(step, &failed));
+        assert_eq!(
+            steps.each_ref().map(|step| step.ok),
+            [Some(true), Some(true), Some(true), Some(false), None, None]
+        );
+        assert_eq!(steps[3].hint.as_deref(), Some("install it"));
     }
 }

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use agentctl_fleet::{Fleet, ListFilter, Listing, Query, Sort, StatusFilter, Wanted, sort};
-use agentctl_model::{ErrorKind, Outcome, Session, SourceReport, Status};
+use agentctl_model::{CoverageKind, ErrorKind, Outcome, Road, Session, SourceReport, Status};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap_complete::engine::ArgValueCompleter;
 
@@ -253,8 +253,10 @@ impl Args {
             }
             return Ok(());
         }
-        // A question about particular agents says nothing about the whole machine.
-        if self.adapter.is_empty() && listing.sessions.is_empty() && welcome::is_empty_machine(listing) {
+        // A question about particular agents, or about other machines, says nothing about the whole of this one.
+        let is_about_this_machine =
+            self.adapter.is_empty() && listing.hosts.iter().all(|host| host.via == Road::Local);
+        if is_about_this_machine && listing.sessions.is_empty() && welcome::is_empty_machine(listing) {
             return welcome::print(fleet, surroundings, out);
         }
         for line in self.lines(listing, surroundings, out) {
@@ -272,7 +274,8 @@ impl Args {
     ) -> Vec<String> {
         let mut lines = Vec::new();
         if listing.sessions.is_empty() {
-            lines.push(self.nothing());
+            let unheard = listing.hosts.iter().any(|host| host.coverage == CoverageKind::Failed);
+            lines.push(if unheard { NOT_ALL_HEARD.to_owned() } else { self.nothing() });
         } else {
             let rows = if self.tree { rows::tree(&listing.sessions) } else { rows::flat(&listing.sessions) };
             let view = View {
@@ -320,6 +323,9 @@ impl Args {
         words.to_owned()
     }
 }
+
+/// What is said instead of "no sessions": a machine that was not heard may have some.
+const NOT_ALL_HEARD: &str = "no session was heard of, and not every machine was heard";
 
 /// An answer with at least this many sessions is serialized on all cores when it goes to a pipe.
 const LONG: usize = 500;
