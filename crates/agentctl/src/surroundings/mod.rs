@@ -24,6 +24,7 @@ use crate::render::style::Colour;
 use crate::settings::{AdapterSettings, Mistake, Origin, Settings};
 
 mod device_key;
+mod instance;
 
 const CONFIG: &str = "config.toml";
 
