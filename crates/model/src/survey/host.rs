@@ -72,6 +72,14 @@ impl HostReport {
         }
     }
 
+    /// Completes the row of a machine that answered something else than a list. `own` is what it says of itself.
+    pub fn told(&mut self, as_of: Timestamp, sources: &[SourceReport], own: Option<&Self>) {
+        self.heard(as_of, std::iter::empty(), sources);
+        self.sessions = own.and_then(|own| own.sessions);
+        self.live = own.and_then(|own| own.live);
+        self.waiting = own.and_then(|own| own.waiting);
+    }
+
     /// Completes the row of a machine that answered.
     pub fn heard<'a>(
         &mut self,
