@@ -4,7 +4,7 @@ use std::io::Write;
 
 use agentctl_fleet::{Query, Wanted};
 use agentctl_hosts::{Ask, RoadFailure, Step};
-use agentctl_model::{CoverageKind, HostReport, text};
+use agentctl_model::{CoverageKind, HostList, HostReport, text};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -52,12 +52,6 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-}
-
-/// What `hosts --json` prints.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct HostList {
-    hosts: Vec<HostReport>,
 }
 
 /// What `hosts check --json` prints.

@@ -53,6 +53,12 @@ pub struct HostReport {
     pub also_as: Vec<String>,
 }
 
+/// What `hosts --json` prints and `GET /v1/hosts` answers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HostList {
+    pub hosts: Vec<HostReport>,
+}
+
 impl HostReport {
     /// The row of a machine that has said nothing yet.
     pub fn unheard(name: String, via: Road) -> Self {

@@ -34,8 +34,17 @@ pub(crate) fn merge<T>(
     for Heard { answer, report, instance } in heard {
         let same = known.iter().position(|seen| instance.is_some() && *seen == instance);
         if let Some(row) = same.and_then(|index| rows.get_mut(index)) {
-            if row.name != report.name && !row.also_as.contains(&report.name) {
-                row.also_as.push(report.name);
+            // A road on which it answered counts before one on which it only greeted.
+            let mut other = report;
+            if let Some(answer) =
+                answer.filter(|_| row.coverage == CoverageKind::Failed && row.error.is_some())
+            {
+                answers.push((other.name.clone(), answer));
+                other.also_as = std::mem::take(&mut row.also_as);
+                std::mem::swap(row, &mut other);
+            }
+            if row.name != other.name && !row.also_as.contains(&other.name) {
+                row.also_as.push(other.name);
             }
             continue;
         }
@@ -144,6 +153,12 @@ mod tests {
         // Two machines with one name: neither is believed.
         let twice = vec![heard("box", Road::Ssh, Some("a")), heard("box", Road::Nats, Some("b"))];
         assert_eq!(rows(twice, false), (vec![row("box", &[], true)], Vec::new()));
+        // One road on which it greets and does not answer, and one on which it does.
+        let mut mute = heard("box", Road::Ssh, Some("a"));
+        (mute.answer, mute.report.coverage) = (None, CoverageKind::Failed);
+        mute.report.error = Some("cut".to_owned());
+        let mixed = rows(vec![mute, heard("bus", Road::Nats, Some("a"))], false);
+        assert_eq!(mixed, (vec![row("bus", &["box"], false)], vec!["bus".to_owned()]));
         let one_silent = vec![heard("box", Road::Ssh, None), heard("box", Road::Nats, Some("b"))];
         assert_eq!(rows(one_silent, false), (vec![row("box", &[], false)], vec!["box".to_owned()]));
     }
