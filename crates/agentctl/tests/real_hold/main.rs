@@ -74,7 +74,7 @@ impl Stage {
             Road::Http => Client::of(&self.scene).run(arguments, &self.scene.cwd),
             Road::Ssh => {
                 let home = &self.near().home;
-                home.run(home.agentctl_command(&self.from_near(arguments)))
+                home.run(home.agentctl_command(&self.seen_from_near(arguments)))
             }
         }
     }
@@ -84,7 +84,7 @@ impl Stage {
     }
 
     /// A command as it is typed on the machine that asks.
-    fn from_near<'a>(&'a self, arguments: &[&'a str]) -> Vec<&'a str> {
+    fn seen_from_near<'a>(&'a self, arguments: &[&'a str]) -> Vec<&'a str> {
         let more: &[&str] = match arguments[0] {
             "launch" => &["--host", "box", "--cwd", self.scene.cwd.to_str().unwrap()],
             _ => &["--host", "box"],
@@ -96,7 +96,7 @@ impl Stage {
     fn begin(&self, arguments: &[&str]) -> Begun {
         if self.road == Road::Ssh {
             let home = &self.near().home;
-            let command = home.agentctl_command(&self.from_near(arguments));
+            let command = home.agentctl_command(&self.seen_from_near(arguments));
             return Begun::Command(Background::spawn(home, command));
         }
         if self.road == Road::Http {

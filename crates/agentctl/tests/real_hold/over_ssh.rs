@@ -90,7 +90,7 @@ fn a_conversation_and_the_events_are_followed_over_cuts() {
         });
     }
     let cursor = lines(&events).last().unwrap()["cursor"].as_str().unwrap().to_owned();
-    held.stop("completed");
+    assert_eq!(held.done("stop", &[])["sessions"][0]["stopped"], true);
     assert!(logs.wait(PATIENCE).success(), "{}", logs.stderr());
     assert_eq!(said(&logs), expected);
     until(PATIENCE, "the end in the events", || {

@@ -41,7 +41,9 @@ fn plain(output: &Output) -> (Option<i32>, Vec<Value>) {
                 object.remove("hosts");
                 // What is typed here begins with the machine.
                 if let Some(Value::Array(next)) = object.get_mut("next") {
-                    next.iter_mut().for_each(|one| *one = one.as_str().unwrap().replace("box/", "").into());
+                    for one in next {
+                        *one = one.as_str().unwrap().replace("box/", "").into();
+                    }
                 }
                 object.values_mut().for_each(forget_names);
             }

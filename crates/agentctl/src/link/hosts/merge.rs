@@ -122,7 +122,10 @@ mod tests {
         Heard { answer: instance.map(|_| "x"), report, instance: instance.map(str::to_owned) }
     }
 
-    fn rows(heard: Vec<Heard<&'static str>>, local: bool) -> (Vec<(String, Vec<String>, bool)>, Vec<String>) {
+    /// A name, the other names, and whether it failed.
+    type Row = (String, Vec<String>, bool);
+
+    fn rows(heard: Vec<Heard<&'static str>>, local: bool) -> (Vec<Row>, Vec<String>) {
         let own = HostReport::unheard("dev1".to_owned(), Road::Local);
         let (rows, answers) = merge(if local { vec![own] } else { Vec::new() }, "me", heard);
         let row = |row: HostReport| (row.name, row.also_as, row.error.is_some());
