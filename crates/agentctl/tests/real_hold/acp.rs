@@ -43,7 +43,7 @@ pub(crate) static PI_RUST: Agent = Agent {
     name: "pi-rust",
     settle: |home, url| PiRust::settle(home, url).map(drop),
     model: Some(pi::MODEL),
-    asks: Some(Asks { goes_on: true, always: Always::Never, settings: &[".pi/agent/settings.json"], ..ASKS }),
+    asks: Some(Asks { always: Always::Never, settings: &[".pi/agent/settings.json"], ..ASKS }),
     failure: "HTTP 400",
     ..ACP
 };
