@@ -89,7 +89,7 @@ fn machines(near: &Near) -> Option<Vec<Machine>> {
         ];
         let launched = near.home.agentctl(&launch).ok().json();
         assert_eq!(launched["host"], machine.name.as_str());
-        machine.session = launched["id"].as_str().unwrap().to_owned();
+        launched["id"].as_str().unwrap().clone_into(&mut machine.session);
     }
     Some(machines)
 }
@@ -113,7 +113,7 @@ fn twenty_machines_are_one_list_whatever_happens_to_some() {
     until(PATIENCE, "every machine to be listened to", || {
         machines.iter().all(|machine| !machine.serving().is_empty()).then_some(())
     });
-    run(&[&["wait"][..], &ids].concat()).ok();
+    let _ = run(&[&["wait"][..], &ids].concat()).ok();
     let list = |what: &str| {
         let began = Instant::now();
         let list = run(&[&["list", "--json"][..], &all].concat()).ok().json();
@@ -128,7 +128,7 @@ fn twenty_machines_are_one_list_whatever_happens_to_some() {
 
     // Every agent asks, and every one is answered.
     for id in &ids {
-        run(&["send", id, "[[bash:touch allowed]] [[text:two]]"]).ok();
+        let _ = run(&["send", id, "[[bash:touch allowed]] [[text:two]]"]).ok();
     }
     until_seen(PATIENCE, "every request", || {
         let inbox = run(&[&["inbox", "--json"][..], &all].concat()).ok().json();
@@ -141,9 +141,9 @@ fn twenty_machines_are_one_list_whatever_happens_to_some() {
         if waiting.len() == MACHINES { Ok(()) } else { Err(format!("{waiting:?}")) }
     });
     for id in &ids {
-        run(&["approve", id]).ok();
+        let _ = run(&["approve", id]).ok();
     }
-    run(&[&["wait"][..], &ids].concat()).ok();
+    let _ = run(&[&["wait"][..], &ids].concat()).ok();
     assert!(machines.iter().all(|machine| machine.scene.cwd.join("allowed").exists()));
 
     let mut dice = Dice(20);
@@ -170,7 +170,9 @@ fn twenty_machines_are_one_list_whatever_happens_to_some() {
         assert_eq!(live.len(), if fault < 2 { MACHINES - 1 } else { MACHINES }, "round {round}: {seen:#}");
         let _ = fs::remove_file(&hit.still);
         let _ = fs::remove_file(&hit.garbage);
-        serving.iter().for_each(|pid| hit.scene.home.signal(*pid, Signal::CONT));
+        for pid in serving {
+            hit.scene.home.signal(pid, Signal::CONT);
+        }
     }
     let stopped = run(&[&["stop", "--json"][..], &ids].concat()).ok().json();
     assert!(stopped["sessions"].as_array().unwrap().iter().all(|one| one["stopped"] == true), "{stopped:#}");
