@@ -11,10 +11,11 @@ mod greeting;
 mod instance;
 mod name;
 mod pipe;
+mod road;
 pub mod ssh;
 
-pub use connection::{Answer, Ask, Connection, Events};
 pub use failure::{RoadFailure, Step};
 pub use greeting::{Greeting, MARK};
 pub use instance::instance;
 pub use name::{HostName, LOCAL};
+pub use road::{Answer, Ask, Connection, Events, Host};

@@ -1,14 +1,13 @@
 //! `--host`: which machines a command asks, and what it says of those that it could not hear.
 
-use agentctl_hosts::ssh::SshHost;
-use agentctl_hosts::{HostName, LOCAL};
+use agentctl_hosts::LOCAL;
 use agentctl_model::{CoverageKind, ErrorKind, HostReport, Road, Session, text};
 use clap_complete::engine::ArgValueCompleter;
 
 use super::complete;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
-use crate::link::hosts::{Asked, Roster};
+use crate::link::hosts::{Asked, Roster, RosterHost};
 use crate::output::Output;
 use crate::surroundings::Surroundings;
 
@@ -40,7 +39,7 @@ impl HostArgs {
                 asked.local = true;
                 asked.others = roster.hosts.iter().collect();
             } else if let Some(host) = roster.get(name) {
-                if !asked.others.iter().any(|(known, _)| known.as_str() == name) {
+                if !asked.others.iter().any(|known| known.name.as_str() == name) {
                     asked.others.push(host);
                 }
             } else if name == LOCAL || name == own_name {
@@ -53,8 +52,8 @@ impl HostArgs {
     }
 }
 
-pub(crate) fn unknown(name: &str, hosts: &[(HostName, SshHost)]) -> Failure {
-    let known: Vec<&str> = hosts.iter().map(|(name, _)| name.as_str()).collect();
+pub(crate) fn unknown(name: &str, hosts: &[RosterHost]) -> Failure {
+    let known: Vec<&str> = hosts.iter().map(|host| host.name.as_str()).collect();
     let known =
         if known.is_empty() { "none; see `agentctl hosts --help`".to_owned() } else { known.join(", ") };
     let message = format!("no host is called `{}`", text::one_line(name));

@@ -84,7 +84,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     }
     let link = Link::open(surroundings)?;
     let everybody = Asked { local: true, others: roster.hosts.iter().collect() };
-    let hosts = roster.list_with(&everybody, &Query::new(Wanted::Live), &link).hosts;
+    let hosts = Roster::list_with(&everybody, &Query::new(Wanted::Live), &link).hosts;
     let exit = host_args::exit(&hosts, args.strict);
     if args.json {
         json::answer(out, &HostList { hosts })?;
@@ -137,20 +137,20 @@ fn table(hosts: &[HostReport]) -> Table {
 }
 
 fn check(name: &str, as_json: bool, roster: &Roster, out: &mut Output) -> Result<Exit, Failure> {
-    let Some((name, host)) = roster.get(name) else {
+    let Some(host) = roster.get(name) else {
         return Err(host_args::unknown(name, &roster.hosts));
     };
-    let tried = roster.connect(host).and_then(|mut connection| {
-        let answer = connection.ask(Ask::get("/healthz"), host.timeout)?;
-        match answer.head.status {
-            200 => Ok(connection.greeting.version.clone()),
+    let tried = host.road.connect().and_then(|mut connection| {
+        let answer = connection.ask(Ask::get("/healthz"), host.road.timeout())?;
+        match answer.status {
+            200 => Ok(connection.greeting().version.clone()),
             status => Err(RoadFailure::new(Step::Answer, format!("it answered {status}"))),
         }
     });
     let steps: Vec<CheckedStep> = Step::ALL.into_iter().map(|step| checked(step, &tried)).collect();
     let exit = if tried.is_ok() { Exit::Done } else { Exit::Incomplete };
     if as_json {
-        json::answer(out, &HostCheck { name: name.to_string(), steps })?;
+        json::answer(out, &HostCheck { name: host.name.to_string(), steps })?;
         return Ok(exit);
     }
     for step in &steps {

@@ -1,16 +1,15 @@
 //! The roster: this machine and the hosts of the settings. Each is asked for itself and at the same time as the others,
 //! and one that cannot be heard is a row with its reason.
 
-use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use agentctl_daemon::list_pairs;
 use agentctl_fleet::{Listing, Query};
-use agentctl_hosts::ssh::{SshHost, sockets_folder};
-use agentctl_hosts::{Ask, Connection, HostName, RoadFailure, Step};
-use agentctl_model::{HostReport, Road, Session, SourceReport};
+use agentctl_hosts::ssh::{SshRoad, sockets_folder};
+use agentctl_hosts::{Ask, Connection, Host, HostName, RoadFailure, Step};
+use agentctl_model::{HostReport, Session, SourceReport};
 use jiff::Timestamp;
 use serde::Deserialize;
 
@@ -20,18 +19,24 @@ use crate::surroundings::{Surroundings, clock};
 /// How many machines are asked at once.
 const AT_ONCE: usize = 32;
 
-/// The machines of the settings, by name.
+/// A machine that can be asked, whatever road leads there.
+#[derive(Debug)]
+pub(crate) struct RosterHost {
+    pub(crate) name: HostName,
+    pub(crate) road: Box<dyn Host>,
+}
+
+/// The machines that are known, by name.
 pub(crate) struct Roster {
-    pub(crate) hosts: Vec<(HostName, SshHost)>,
+    pub(crate) hosts: Vec<RosterHost>,
     /// What is asked where the command line names no host.
     pub(crate) default: Option<String>,
-    sockets: Option<PathBuf>,
 }
 
 /// The machines that a command asks.
 pub(crate) struct Asked<'r> {
     pub(crate) local: bool,
-    pub(crate) others: Vec<&'r (HostName, SshHost)>,
+    pub(crate) others: Vec<&'r RosterHost>,
 }
 
 /// What a list says, as far as a row of a host needs it.
@@ -52,28 +57,26 @@ struct Heard {
 impl Roster {
     pub(crate) fn of(surroundings: &Surroundings) -> Result<Self, crate::failure::Failure> {
         let settings = surroundings.settings()?;
-        let hosts: Vec<_> = settings.hosts.iter().map(|(name, host)| (name.clone(), host.clone())).collect();
         let own = surroundings.own_folder().map(|(folder, _)| folder).filter(|folder| folder.is_dir());
-        let sockets = own.filter(|_| !hosts.is_empty()).and_then(|own| sockets_folder(&own));
-        Ok(Self { hosts, default: settings.host.value, sockets })
+        let sockets = own.filter(|_| !settings.hosts.is_empty()).and_then(|own| sockets_folder(&own));
+        let over_ssh = settings.hosts.into_iter().map(|(name, host)| RosterHost {
+            name,
+            road: Box::new(SshRoad { host, sockets: sockets.clone() }),
+        });
+        Ok(Self { hosts: over_ssh.collect(), default: settings.host.value })
     }
 
-    pub(crate) fn get(&self, name: &str) -> Option<&(HostName, SshHost)> {
-        self.hosts.iter().find(|(known, _)| known.as_str() == name)
-    }
-
-    pub(crate) fn connect(&self, host: &SshHost) -> Result<Connection, RoadFailure> {
-        host.connect(self.sockets.as_deref())
+    pub(crate) fn get(&self, name: &str) -> Option<&RosterHost> {
+        self.hosts.iter().find(|known| known.name.as_str() == name)
     }
 
     /// Asks these machines for their sessions, all at once. Nothing is sorted or cut.
-    pub(crate) fn list_with(&self, asked: &Asked<'_>, query: &Query, link: &Link) -> Listing<Box<Session>> {
+    pub(crate) fn list_with(asked: &Asked<'_>, query: &Query, link: &Link) -> Listing<Box<Session>> {
         // A path that is not text cannot be asked for elsewhere, and nothing there can fit it.
         let target = list_pairs(query).map(|pairs| format!("/v1/sessions?{pairs}"));
         let (local, heard) = std::thread::scope(|scope| {
             let local = asked.local.then(|| scope.spawn(|| link.list(query)));
-            let heard = target
-                .map(|target| side_by_side(&asked.others, |(name, host)| self.list_one(name, host, &target)));
+            let heard = target.map(|target| side_by_side(&asked.others, |host| host.list(&target)));
             (local.and_then(|local| local.join().ok()), heard.unwrap_or_default())
         });
         let mut listing = Listing {
@@ -107,15 +110,17 @@ impl Roster {
         }
         listing
     }
+}
 
-    fn list_one(&self, name: &HostName, host: &SshHost, target: &str) -> Heard {
+impl RosterHost {
+    fn list(&self, target: &str) -> Heard {
         let began = Instant::now();
         let mut version = None;
-        let answer = self.connect(host).and_then(|mut connection| {
-            version = Some(connection.greeting.version.clone());
-            ask(&mut connection, host, target)
+        let answer = self.road.connect().and_then(|mut connection| {
+            version = Some(connection.greeting().version.clone());
+            ask(&mut *connection, target, self.road.timeout())
         });
-        let mut report = HostReport::unheard(name.to_string(), Road::Ssh);
+        let mut report = HostReport::unheard(self.name.to_string(), self.road.via());
         report.version = version;
         report.took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         match &answer {
@@ -129,12 +134,12 @@ impl Roster {
     }
 }
 
-fn ask(connection: &mut Connection, host: &SshHost, target: &str) -> Result<HostAnswer, RoadFailure> {
-    let answer = connection.ask(Ask::get(target), host.timeout)?;
-    if answer.head.status != 200 {
+fn ask(connection: &mut dyn Connection, target: &str, timeout: Duration) -> Result<HostAnswer, RoadFailure> {
+    let answer = connection.ask(Ask::get(target), timeout)?;
+    if !answer.is_done() {
         let problem = serde_json::from_slice::<agentctl_daemon::Problem>(&answer.body);
         let words = problem
-            .map_or_else(|_| format!("it answered {}", answer.head.status), |problem| problem.detail.clone());
+            .map_or_else(|_| format!("it answered {}", answer.status), |problem| problem.detail.clone());
         return Err(RoadFailure::new(Step::Answer, words));
     }
     serde_json::from_slice(&answer.body).map_err(|error| {

@@ -14,6 +14,7 @@ use crate::status::Status;
 pub enum Road {
     Local,
     Ssh,
+    Nats,
 }
 
 impl Road {
@@ -21,6 +22,7 @@ impl Road {
         match self {
             Self::Local => "local",
             Self::Ssh => "ssh",
+            Self::Nats => "nats",
         }
     }
 }
