@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentctl_adapters::Memory;
-use agentctl_daemon::{NotifySettings, SessionStopper, Settings, WebhookSettings};
+use agentctl_daemon::{BusSettings, NotifySettings, SessionStopper, Settings, WebhookSettings};
 use agentctl_fleet::act::asker::Asker;
 use agentctl_fleet::act::launch::Launcher;
 use agentctl_fleet::known_agents;
@@ -70,6 +70,12 @@ impl Settings for DaemonContext {
         }
         let notify = settings.notify;
         Some(NotifySettings { command: notify.command.value?, on: notify.on.value })
+    }
+
+    fn bus(&self) -> Option<BusSettings> {
+        let settings = self.surroundings.settings().ok()?;
+        let nats = self.surroundings.bus(&settings).ok()??;
+        Some(BusSettings { nats, instance: self.surroundings.instance() })
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use agentctl_fleet::act::launch::Launcher;
 use agentctl_fleet::{AdapterEntry, Fleet};
+use agentctl_hosts::nats::NatsSettings;
 
 /// The receiver of webhooks.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +25,14 @@ pub struct NotifySettings {
     pub on: Vec<String>,
 }
 
+/// The bus that this machine serves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BusSettings {
+    pub nats: NatsSettings,
+    /// Which agentctl folder of which user this is, since which boot.
+    pub instance: String,
+}
+
 pub trait Settings: Send + Sync + 'static {
     /// Every source under the current settings, or what is wrong with the settings.
     fn fleet(&self) -> Result<Fleet, String>;
@@ -37,4 +46,7 @@ pub trait Settings: Send + Sync + 'static {
     fn webhook(&self) -> Option<WebhookSettings>;
 
     fn notify(&self) -> Option<NotifySettings>;
+
+    /// `None` where the settings name no bus, or something in them is wrong.
+    fn bus(&self) -> Option<BusSettings>;
 }

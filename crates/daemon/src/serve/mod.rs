@@ -6,6 +6,7 @@ pub(crate) mod body_budget;
 mod chosen_sources;
 mod connections;
 mod guard;
+pub(crate) mod nats;
 pub(crate) mod problem;
 pub(crate) mod query;
 pub(crate) mod server;

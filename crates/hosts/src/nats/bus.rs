@@ -63,8 +63,9 @@ pub enum Unanswered {
 
 impl Bus {
     fn connect(settings: &NatsSettings) -> Result<Self, RoadFailure> {
-        let unstarted =
-            |error: std::io::Error| RoadFailure::new(Step::Connect, format!("no thread for the bus: {error}"));
+        let unstarted = |error: std::io::Error| {
+            RoadFailure::new(Step::Connect, format!("no thread for the bus: {error}"))
+        };
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("nats")

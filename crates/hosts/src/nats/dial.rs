@@ -37,10 +37,7 @@ pub struct Manner<'a> {
 }
 
 /// Connects. One who stays is returned at once and connects in the background.
-pub async fn dial(
-    settings: &NatsSettings,
-    manner: Manner<'_>,
-) -> Result<(Client, ServerWords), RoadFailure> {
+pub async fn dial(settings: &NatsSettings, manner: Manner<'_>) -> Result<(Client, ServerWords), RoadFailure> {
     let servers = servers(&settings.url).map_err(|why| RoadFailure::new(Step::Resolve, why))?;
     let words = ServerWords::default();
     let heard = words.clone();
@@ -86,11 +83,13 @@ pub async fn dial(
 pub fn servers(url: &str) -> Result<Vec<ServerAddr>, String> {
     let mut servers = Vec::new();
     for one in url.split(',').map(str::trim).filter(|one| !one.is_empty()) {
-        let server: ServerAddr = one
-            .parse()
-            .map_err(|_| "no address of a NATS server, expected one such as tls://nats.example:4222".to_owned())?;
+        let server: ServerAddr = one.parse().map_err(|_| {
+            "no address of a NATS server, expected one such as tls://nats.example:4222".to_owned()
+        })?;
         if server.has_user_pass() || server.username().is_some() {
-            return Err("an address holds no user and no password; name a file with `creds` or `nkey`".to_owned());
+            return Err(
+                "an address holds no user and no password; name a file with `creds` or `nkey`".to_owned()
+            );
         }
         if !matches!(server.scheme(), "nats" | "tls") {
             return Err(format!("`{}` is no scheme of a NATS server, expected nats or tls", server.scheme()));
@@ -107,7 +106,8 @@ fn authenticated(options: ConnectOptions, settings: &NatsSettings) -> Result<Con
     if let Some(path) = &settings.creds {
         let text = secret(path).map_err(|why| wrong_key(&why))?;
         // The error of the parser could repeat what it could not read.
-        let unread = |_| wrong_key(&format!("{} is no file of credentials, as `nsc` writes it", path.display()));
+        let unread =
+            |_| wrong_key(&format!("{} is no file of credentials, as `nsc` writes it", path.display()));
         return options.credentials(&text).map_err(unread);
     }
     let Some(path) = &settings.nkey else { return Ok(options) };
@@ -162,7 +162,8 @@ fn tls(files: &TlsFiles) -> Result<ClientConfig, String> {
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let shown = path.display();
-    let bytes = agentctl_files::read_small(path, LARGEST_FILE).map_err(|error| format!("{shown}: {error}"))?;
+    let bytes =
+        agentctl_files::read_small(path, LARGEST_FILE).map_err(|error| format!("{shown}: {error}"))?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
     match found {
         Ok(found) if !found.is_empty() => Ok(found),
@@ -178,12 +179,17 @@ fn unconnected(error: &async_nats::ConnectError, settings: &NatsSettings) -> Roa
             RoadFailure::new(Step::Resolve, format!("{url} has no address{cause}"))
                 .hint("correct `url` in `[nats]` of config.toml")
         }
-        ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => {
-            RoadFailure::new(Step::Authenticate, format!("{url} does not let this user in"))
-                .hint("`creds` or `nkey` in `[nats]` names the key; ask who runs the server whether it is known there")
+        ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => RoadFailure::new(
+            Step::Authenticate,
+            format!("{url} does not let this user in"),
+        )
+        .hint(
+            "`creds` or `nkey` in `[nats]` names the key; ask who runs the server whether it is known there",
+        ),
+        ConnectErrorKind::Tls => {
+            RoadFailure::new(Step::Authenticate, format!("{url} cannot prove who it is{cause}"))
+                .hint("name who signs its certificate: `tls = { ca = \"…\" }` in `[nats]`")
         }
-        ConnectErrorKind::Tls => RoadFailure::new(Step::Authenticate, format!("{url} cannot prove who it is{cause}"))
-            .hint("name who signs its certificate: `tls = { ca = \"…\" }` in `[nats]`"),
         ConnectErrorKind::TimedOut => {
             RoadFailure::new(Step::Connect, format!("{url} does not answer within {:?}", settings.timeout))
                 .hint("is the server up, and the way to it open?")

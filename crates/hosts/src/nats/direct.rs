@@ -68,8 +68,9 @@ impl Host for NatsRoad {
 async fn hello(line: &Line, name: &HostName, timeout: Duration) -> Result<Greeting, RoadFailure> {
     let reply = line.request(subjects::hello(name), Vec::new(), timeout).await;
     let reply = reply.map_err(|why| unheard(&why, Step::Program, timeout))?;
-    let (_, body) = message::decode_answer(&reply)
-        .map_err(|why| RoadFailure::new(Step::Version, why).hint("install the same version of agentctl there"))?;
+    let (_, body) = message::decode_answer(&reply).map_err(|why| {
+        RoadFailure::new(Step::Version, why).hint("install the same version of agentctl there")
+    })?;
     serde_json::from_slice(body)
         .map_err(|_| RoadFailure::new(Step::Version, "it does not say who it is as agentctl does"))
 }
@@ -77,14 +78,16 @@ async fn hello(line: &Line, name: &HostName, timeout: Duration) -> Result<Greeti
 /// What a request without an answer means for its host. `before` is the step at which nothing was done yet.
 pub(super) fn unheard(why: &Unanswered, before: Step, timeout: Duration) -> RoadFailure {
     match why {
-        Unanswered::NobodyListens => {
-            RoadFailure::new(before, "it is not connected to the bus; the server knows no daemon of that name")
-                .hint("on that machine: `serve` in `[nats]`, and `agentctl daemon status`")
-        }
-        Unanswered::Silent => {
-            RoadFailure::new(Step::Answer, format!("it is connected to the bus and did not answer within {timeout:?}"))
-                .hint("is it busy, stopped or cut off? raise `timeout` in `[nats]` if it is only slow")
-        }
+        Unanswered::NobodyListens => RoadFailure::new(
+            before,
+            "it is not connected to the bus; the server knows no daemon of that name",
+        )
+        .hint("on that machine: `serve` in `[nats]`, and `agentctl daemon status`"),
+        Unanswered::Silent => RoadFailure::new(
+            Step::Answer,
+            format!("it is connected to the bus and did not answer within {timeout:?}"),
+        )
+        .hint("is it busy, stopped or cut off? raise `timeout` in `[nats]` if it is only slow"),
         Unanswered::Forbidden(words) => {
             RoadFailure::new(Step::Authenticate, format!("the server does not let this user ask it: {words}"))
                 .hint("docs/hosts.md names the rights that each user needs")
@@ -126,7 +129,9 @@ impl NatsConnection {
         let most = bus.line.client.max_payload();
         if payload.len() > most {
             let words = format!("the request has {} bytes, and this server carries {most}", payload.len());
-            return Err(RoadFailure::new(Step::Version, words).hint("shorten it, or ask that machine over ssh"));
+            return Err(
+                RoadFailure::new(Step::Version, words).hint("shorten it, or ask that machine over ssh")
+            );
         }
         let reply = bus.block_on(bus.line.request(tree.request(&self.name), payload, timeout));
         let reply = reply.map_err(|why| match (&why, tree) {
@@ -203,13 +208,14 @@ pub(super) async fn rest(
     while let Some(answer) = more {
         part += 1;
         let left = until.saturating_duration_since(Instant::now());
-        let (head, next) = one_part(line, tree, host, answer, part, left).await.map_err(|failure| match failure {
-            PartFailure::Unanswered(_) => {
-                RoadFailure::new(Step::Answer, "it fell silent in the middle of an answer")
-                    .hint("raise `timeout` in `[nats]` if it is only slow")
-            }
-            PartFailure::Garbage(why) => garbage(&why),
-        })?;
+        let (head, next) =
+            one_part(line, tree, host, answer, part, left).await.map_err(|failure| match failure {
+                PartFailure::Unanswered(_) => {
+                    RoadFailure::new(Step::Answer, "it fell silent in the middle of an answer")
+                        .hint("raise `timeout` in `[nats]` if it is only slow")
+                }
+                PartFailure::Garbage(why) => garbage(&why),
+            })?;
         body.extend_from_slice(&next);
         if body.len() > LARGEST_ANSWER {
             return Err(garbage(&format!("an answer of more than {LARGEST_ANSWER} bytes")));

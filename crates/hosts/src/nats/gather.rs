@@ -86,7 +86,9 @@ impl Line {
         is_unknown: bool,
         digest: impl Fn(Answer) -> Result<T, RoadFailure>,
     ) -> Result<Vec<Heard<T>>, RoadFailure> {
-        let lost = |error: &dyn std::fmt::Display| RoadFailure::new(Step::Connect, format!("the bus was lost: {error}"));
+        let lost = |error: &dyn std::fmt::Display| {
+            RoadFailure::new(Step::Connect, format!("the bus was lost: {error}"))
+        };
         let timeout = self.settings.timeout;
         let nonce = HEXLOWER.encode(&kernel::random::<16>().map_err(|error| lost(&error))?);
         let mine = subjects::answers(&self.settings.asker, &nonce);
@@ -155,7 +157,11 @@ impl Line {
                     done.insert(name.clone(), silent(name.clone(), &why, timeout, asked.asked.elapsed()));
                 }
             }
-            let tick = if groups.is_empty() && probed { Duration::from_millis(50) } else { Duration::from_millis(10) };
+            let tick = if groups.is_empty() && probed {
+                Duration::from_millis(50)
+            } else {
+                Duration::from_millis(10)
+            };
             tokio::select! {
                 message = answers.next() => {
                     let Some(message) = message else { return Err(lost(&"its connection was closed")) };
@@ -208,7 +214,8 @@ impl Line {
         let Ok(mut replies) = self.client.subscribe(format!("{inbox}.*")).await else { return Vec::new() };
         for name in names {
             let reply = format!("{inbox}.{name}");
-            if self.client.publish_with_reply(subjects::hello(name), reply, Vec::new().into()).await.is_err() {
+            if self.client.publish_with_reply(subjects::hello(name), reply, Vec::new().into()).await.is_err()
+            {
                 return Vec::new();
             }
         }

@@ -86,7 +86,8 @@ impl Bus {
             let reply = self.jetstream(&format!("STREAM.INFO.{ROSTER_STREAM}"), &ask)?;
             let page = reply.state.subjects.unwrap_or_default();
             seen += page.len();
-            let parsed = page.keys().filter_map(|subject| HostName::parse(subject.strip_prefix(&prefix)?).ok());
+            let parsed =
+                page.keys().filter_map(|subject| HostName::parse(subject.strip_prefix(&prefix)?).ok());
             names.extend(parsed);
             if page.is_empty() || reply.limit == 0 || seen >= reply.total {
                 names.sort();
@@ -129,7 +130,10 @@ impl Bus {
         let asked = self.line.request(format!("$JS.API.{what}"), payload, self.line.settings.timeout);
         let reply = self.block_on(asked).map_err(|why| unread(&why))?;
         let reply: Reply = serde_json::from_slice(&reply).map_err(|error| {
-            RoadFailure::new(Step::Answer, format!("what the server says of the roster cannot be read: {error}"))
+            RoadFailure::new(
+                Step::Answer,
+                format!("what the server says of the roster cannot be read: {error}"),
+            )
         })?;
         match &reply.error {
             None => Ok(reply),
@@ -155,9 +159,10 @@ fn unread(why: &Unanswered) -> RoadFailure {
             "the server does not say who is in the roster",
             "has JetStream a leader, and may this user ask it? docs/hosts.md names the rights",
         ),
-        Unanswered::Forbidden(words) => {
-            failure(&format!("this user may not: {words}"), "docs/hosts.md names the rights that each user needs")
-        }
+        Unanswered::Forbidden(words) => failure(
+            &format!("this user may not: {words}"),
+            "docs/hosts.md names the rights that each user needs",
+        ),
         Unanswered::Failed(words) => failure(&format!("the server was lost: {words}"), "try again"),
     }
 }
