@@ -18,6 +18,12 @@ pub trait Host: fmt::Debug + Send + Sync {
     fn timeout(&self) -> Duration;
 
     fn connect(&self) -> Result<Box<dyn Connection>, RoadFailure>;
+
+    /// The command that runs agentctl there with these words in this terminal; `None` where no terminal can be had.
+    fn terminal(&self, words: &[String]) -> Option<Vec<String>> {
+        let _ = words;
+        None
+    }
 }
 
 /// A conversation with the API of a machine: requests one after the other.

@@ -12,7 +12,7 @@ use super::host_args;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::link::Link;
-use crate::link::hosts::{Asked, Roster};
+use crate::link::hosts::Roster;
 use crate::output::Output;
 use crate::render::json;
 use crate::render::style::Tone;
@@ -83,8 +83,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
         return check(name, *json, &roster, out);
     }
     let link = Link::open(surroundings)?;
-    let everybody = Asked { local: true, others: roster.hosts.iter().collect() };
-    let hosts = Roster::list_with(&everybody, &Query::new(Wanted::Live), &link).hosts;
+    let hosts = roster.list_with(&roster.everybody(), &Query::new(Wanted::Live), &link).hosts;
     let exit = host_args::exit(&hosts, args.strict);
     if args.json {
         json::answer(out, &HostList { hosts })?;
@@ -124,7 +123,7 @@ fn table(hosts: &[HostReport]) -> Table {
             Some(error) => Cell::new(format!("in part: {}", text::one_line(error)), Tone::Attention),
         };
         table.row(vec![
-            Cell::new(host.name.clone(), Tone::Strong),
+            name(host),
             Cell::new(host.via.as_str().to_owned(), Tone::Dim),
             Cell::plain(number(host.live)),
             Cell::plain(number(host.waiting)),
@@ -136,9 +135,19 @@ fn table(hosts: &[HostReport]) -> Table {
     table
 }
 
+/// The machine, and what else leads there.
+fn name(host: &HostReport) -> Cell {
+    let name = Cell::new(host.name.clone(), Tone::Strong);
+    if host.also_as.is_empty() {
+        name
+    } else {
+        name.and(format!(" = {}", host.also_as.join(", ")), Tone::Dim)
+    }
+}
+
 fn check(name: &str, as_json: bool, roster: &Roster, out: &mut Output) -> Result<Exit, Failure> {
     let Some(host) = roster.get(name) else {
-        return Err(host_args::unknown(name, &roster.hosts));
+        return Err(host_args::unknown(name, roster));
     };
     let tried = host.road.connect().and_then(|mut connection| {
         let answer = connection.ask(Ask::get("/healthz"), host.road.timeout())?;

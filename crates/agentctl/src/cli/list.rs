@@ -188,7 +188,7 @@ impl Args {
         let mut query = self.query(surroundings);
         // Which rows are cut is known only when every machine has answered.
         let limit = query.filter.limit.take();
-        let mut listing = Roster::list_with(&asked, &query, link);
+        let mut listing = roster.list_with(&asked, &query, link);
         sort(&mut listing.sessions, self.sort);
         listing.left_out = listing.sessions.len().saturating_sub(limit.unwrap_or(usize::MAX));
         listing.sessions.truncate(limit.unwrap_or(usize::MAX));

@@ -81,6 +81,12 @@ impl Host for SshRoad {
         })?;
         Ok(Box::new(connection))
     }
+
+    fn terminal(&self, words: &[String]) -> Option<Vec<String>> {
+        let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+        let there = format!("exec {} {}", self.host.remote_program(), words.join(" "));
+        Some(vec!["ssh".to_owned(), "-t".to_owned(), "--".to_owned(), self.host.destination.clone(), there])
+    }
 }
 
 impl SshHost {
@@ -112,14 +118,17 @@ impl SshHost {
 
     /// What the shell there is given. The home folder is found by that shell, and nothing else is.
     fn remote_command(&self) -> String {
-        let program = match self.program.as_deref() {
+        format!("exec {} __serve-stdio", self.remote_program())
+    }
+
+    fn remote_program(&self) -> String {
+        match self.program.as_deref() {
             None => "agentctl".to_owned(),
             Some(program) => match program.strip_prefix("~/") {
                 Some(below) => format!("~/{}", quoted(below)),
                 None => quoted(program),
             },
-        };
-        format!("exec {program} __serve-stdio")
+        }
     }
 }
 

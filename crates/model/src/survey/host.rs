@@ -48,6 +48,9 @@ pub struct HostReport {
     /// Its own clock when it answered. Times of two machines are never compared.
     pub as_of: Option<Timestamp>,
     pub took_ms: u64,
+    /// Other names by which the same machine was reached; its sessions are told once.
+    #[serde(default)]
+    pub also_as: Vec<String>,
 }
 
 impl HostReport {
@@ -65,6 +68,7 @@ impl HostReport {
             waiting: None,
             as_of: None,
             took_ms: 0,
+            also_as: Vec::new(),
         }
     }
 

@@ -18,6 +18,7 @@ use super::stop::stop_all;
 use super::target::Found;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
+use crate::link::hosts::Located;
 use crate::output::Output;
 use crate::render::time;
 use crate::surroundings::Surroundings;
@@ -122,6 +123,7 @@ fn stop(args: &StopArgs, surroundings: &Surroundings, out: &mut Output) -> Resul
         }
     }
     let options = StopOptions { grace: args.grace, force: args.force, asker: Asker::this_process(false) };
-    let live = Found { sessions: live, bad: Vec::new() };
+    let here = |found| Located { found, sources: Vec::new(), far: None, as_of: None };
+    let live = Found { sessions: live.into_iter().map(here).collect(), bad: Vec::new() };
     stop_all(&live, options, args.json, &fleet, &caller, out)
 }

@@ -3,13 +3,13 @@
 use agentctl_model::{Outcome, Session, SourceReport, Status, Surveyed};
 use jiff::Timestamp;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Group, Groups, Slot};
 use crate::worktree::DiffStat;
 
 /// What a group launch answers.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct GroupLaunch {
     pub group: String,
     pub sessions: Vec<Session>,
@@ -17,7 +17,7 @@ pub struct GroupLaunch {
 }
 
 /// A slot that has no session, and why. The others are not touched by it.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct FailedSlot {
     pub slot: String,
     pub error: String,
