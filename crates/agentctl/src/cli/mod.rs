@@ -29,6 +29,7 @@ mod message;
 mod peek;
 mod prune;
 mod resume;
+mod roster;
 pub(crate) mod rows;
 mod runner;
 mod schema;

@@ -61,7 +61,9 @@ pub(super) fn new_key(
     out.hint(&format!("give this to the server; the secret half stays in {}", file.display()));
     if let Some(name) = name {
         let group = subjects::fan_out(subjects::bucket(&name));
-        out.hint(&format!("{name} may subscribe to agentctl.read.{name}.>, agentctl.act.{name}.> and {group}"));
+        out.hint(&format!(
+            "{name} may subscribe to agentctl.read.{name}.>, agentctl.act.{name}.> and {group}"
+        ));
     }
     Ok(Exit::Done)
 }

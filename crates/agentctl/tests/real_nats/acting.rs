@@ -45,7 +45,11 @@ fn claude_code_is_held_and_approved_from_another_machine() {
     assert!(cwd.join("allowed").exists());
     // What is on that machine is also told by its name.
     let list = asker.home.agentctl(&["list", "--host", "all", "--json"]).ok().json();
-    assert_eq!((&list["sessions"][0]["host"], &list["sessions"][0]["status"]), (&json!("dev1"), &json!("idle")), "{list:#}");
+    assert_eq!(
+        (&list["sessions"][0]["host"], &list["sessions"][0]["status"]),
+        (&json!("dev1"), &json!("idle")),
+        "{list:#}"
+    );
     let stopped = done(&mut road, "stop", Value::Null);
     assert_eq!(stopped["sessions"][0]["stopped"], true, "{stopped:#}");
 }

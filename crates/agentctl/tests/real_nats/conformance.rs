@@ -76,7 +76,15 @@ fn every_recorded_home_gets_the_answer_of_its_socket() {
             same(&format!("/v1/sessions/{id}/messages?limit=5"));
         }
     }
-    for target in ["/v1/locks", "/v1/groups", "/v1/fuses", "/v1/adapters", "/v1/nothing", "/v1/sessions?odd=1", "/v1/sessions/none"] {
+    for target in [
+        "/v1/locks",
+        "/v1/groups",
+        "/v1/fuses",
+        "/v1/adapters",
+        "/v1/nothing",
+        "/v1/sessions?odd=1",
+        "/v1/sessions/none",
+    ] {
         same(target);
     }
     // This one does not fit into one message.

@@ -15,7 +15,9 @@ fn responder(name: &str, script: Script) -> Responder {
 }
 
 fn nothing() -> Vec<u8> {
-    json!({"asOf": "2026-01-01T00:00:00Z", "sessions": [], "sources": [], "hosts": []}).to_string().into_bytes()
+    json!({"asOf": "2026-01-01T00:00:00Z", "sessions": [], "sources": [], "hosts": []})
+        .to_string()
+        .into_bytes()
 }
 
 /// Writes hosts into the roster, as they would themselves.
@@ -44,7 +46,8 @@ fn whoever_answers_badly_is_a_row_and_the_others_are_heard() {
     ];
     let in_roster = ["good", "garbage", "half", "unfinished", "huge", "never", "gone", "impostor"];
     enter(&server, &in_roster);
-    let threads = respond(server.port, hosts.iter().map(|(name, script)| responder(name, script.clone())).collect(), 2);
+    let threads =
+        respond(server.port, hosts.iter().map(|(name, script)| responder(name, script.clone())).collect(), 2);
     assert_eq!(threads.unwrap().len(), 2);
     asker.configure(&server.url(), "ann", "timeout = \"3s\"");
     let began = Instant::now();
@@ -53,7 +56,9 @@ fn whoever_answers_badly_is_a_row_and_the_others_are_heard() {
         if rows.len() == 10 { Ok(rows) } else { Err(format!("{rows:#?}")) }
     });
     assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
-    let row = |name: &str| rows.iter().find(|row| row["name"] == name).unwrap_or_else(|| panic!("{name}: {rows:#?}"));
+    let row = |name: &str| {
+        rows.iter().find(|row| row["name"] == name).unwrap_or_else(|| panic!("{name}: {rows:#?}"))
+    };
     let error = |name: &str| row(name)["error"].as_str().unwrap_or_default().to_owned();
     assert_eq!((&row("good")["coverage"], &row("good")["error"]), (&json!("complete"), &Value::Null));
     assert!(row("good")["tookMs"].as_u64().unwrap() < 3000, "{:#}", row("good"));
@@ -67,7 +72,11 @@ fn whoever_answers_badly_is_a_row_and_the_others_are_heard() {
         ("impostor", "did not answer"),
     ] {
         assert!(error(name).contains(words), "{name}: {:#}", row(name));
-        assert_eq!((&row(name)["coverage"], &row(name)["sessions"]), (&json!("failed"), &Value::Null), "{name}");
+        assert_eq!(
+            (&row(name)["coverage"], &row(name)["sessions"]),
+            (&json!("failed"), &Value::Null),
+            "{name}"
+        );
     }
     // Who is not in the roster is shown with a warning; nobody answers under two names.
     assert!(row("stranger")["hint"].as_str().unwrap().contains("roster"), "{:#}", row("stranger"));
@@ -142,7 +151,10 @@ fn a_server_that_goes_away_is_one_row_and_everything_comes_back() {
     server.kill();
     let rows = asker.rows();
     let [row] = rows.as_slice() else { panic!("{rows:#?}") };
-    assert_eq!((&row["name"], &row["via"], &row["coverage"]), (&json!("nats"), &json!("nats"), &json!("failed")));
+    assert_eq!(
+        (&row["name"], &row["via"], &row["coverage"]),
+        (&json!("nats"), &json!("nats"), &json!("failed"))
+    );
     assert!(row["sessions"].is_null() && row["hint"].is_string(), "{row:#}");
     assert_eq!(asker.home.agentctl(&["list", "--host", "all", "--strict"]).code, Some(6));
     assert_eq!(asker.home.agentctl(&["list", "--host", "all"]).code, Some(0));

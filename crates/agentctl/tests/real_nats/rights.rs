@@ -38,7 +38,8 @@ impl Guarded {
         for user in ["admin", "dev1", "dev2", "ann", "bob", "other"] {
             let path = folder.join(user);
             let made = admin.home.agentctl(&["hosts", "key", path.to_str().unwrap()]).ok();
-            let public = made.stdout.split_whitespace().find(|word| word.starts_with('U')).unwrap().to_owned();
+            let public =
+                made.stdout.split_whitespace().find(|word| word.starts_with('U')).unwrap().to_owned();
             assert_eq!(public.len(), 56, "{made:?}");
             config = config.replace(&format!("U_{}", user.to_uppercase()), &public);
             keys.insert(user, path);
@@ -161,7 +162,11 @@ fn the_documented_rights_are_enough_and_a_reader_cannot_act() {
     // The reader cannot take a machine out of the roster; who acts can.
     let forget = |asker: &Asker| asker.home.agentctl(&["hosts", "forget", "dev2"]).code;
     let impatient = Asker::new();
-    impatient.configure(&guarded.server.url(), "ann", &format!("{}\ntimeout = \"2s\"", guarded.key_line("ann")));
+    impatient.configure(
+        &guarded.server.url(),
+        "ann",
+        &format!("{}\ntimeout = \"2s\"", guarded.key_line("ann")),
+    );
     assert_ne!(forget(&impatient), Some(0));
     ann.hears(&["dev1", "dev2"]);
     let bob = guarded.asker("bob");
@@ -216,7 +221,9 @@ fn one_machine_cannot_answer_for_another_and_another_account_sees_nothing() {
 
         // It hears neither what is asked of dev1, nor what dev1 answers, nor anybody's inbox.
         let (mut asked, mut answered) = (Vec::new(), Vec::new());
-        for subject in ["agentctl.read.dev1.>", "agentctl.act.dev1.>", "agentctl.read.>", "_INBOX.>", "_INBOX.ann.>"] {
+        for subject in
+            ["agentctl.read.dev1.>", "agentctl.act.dev1.>", "agentctl.read.>", "_INBOX.>", "_INBOX.ann.>"]
+        {
             asked.push(thief.subscribe(subject).await.unwrap());
         }
         for subject in ["agentctl.answer.>", "agentctl.answer.dev1.>", "agentctl.event.>"] {
@@ -291,7 +298,8 @@ fn the_bus_chooses_no_program_variable_or_root() {
         let (status, problem) = post(&mut road, "/v1/groups", &group);
         assert_eq!(status, 403, "{more}: {problem:#}");
     }
-    for more in [json!({"onComplete": "x"}), json!({"permissionMode": "bypass"}), json!({"environment": {}})] {
+    for more in [json!({"onComplete": "x"}), json!({"permissionMode": "bypass"}), json!({"environment": {}})]
+    {
         let mut body = json!({"message": "go on"});
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let (status, problem) = post(&mut road, "/v1/sessions/none/resume", &body);
@@ -306,7 +314,10 @@ fn the_bus_chooses_no_program_variable_or_root() {
     assert_eq!(post(&mut road, "/v1/daemon/stop", &json!({})).0, 403);
     assert!(!cwd.join("hooked").exists());
     // The operator of the machine may let it ask for more; then only the agent is missing here.
-    machine.configure(&guarded.server.url(), &format!("{}\nserve = \"act\"\nallow = [\"bypass\"]", guarded.key_line("dev1")));
+    machine.configure(
+        &guarded.server.url(),
+        &format!("{}\nserve = \"act\"\nallow = [\"bypass\"]", guarded.key_line("dev1")),
+    );
     let (status, problem) = post(&mut road, "/v1/sessions", &launch(json!({"permissionMode": "bypass"})));
     assert!(status != 200 && status != 403, "{problem:#}");
 }

@@ -79,7 +79,8 @@ impl Asker {
         until_seen(PATIENCE, "every machine to be heard", || {
             let rows = self.rows();
             let heard = |row: &&Value| row["coverage"] == "complete" && row["via"] == "nats";
-            let heard: Vec<&str> = rows.iter().filter(heard).map(|row| row["name"].as_str().unwrap()).collect();
+            let heard: Vec<&str> =
+                rows.iter().filter(heard).map(|row| row["name"].as_str().unwrap()).collect();
             if heard == names && rows.len() == names.len() { Ok(()) } else { Err(format!("{rows:#?}")) }
         });
     }

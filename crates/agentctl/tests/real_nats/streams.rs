@@ -43,7 +43,8 @@ fn events_come_with_their_cursors_and_none_is_lost_or_told_twice() {
 
     // Who comes back with a cursor hears the rest, and nothing a second time.
     let cursor = first["cursor"].as_str().unwrap();
-    let mut again = connect(&bus, &machine.name).unwrap().listen("/v1/events", Some(cursor), PATIENCE).unwrap();
+    let mut again =
+        connect(&bus, &machine.name).unwrap().listen("/v1/events", Some(cursor), PATIENCE).unwrap();
     assert_eq!(again.next(Some(PATIENCE)).unwrap().unwrap().kind, "lock.released");
     assert_eq!(again.next(Some(NOTHING)).unwrap_err().kind(), std::io::ErrorKind::TimedOut);
     drop(again);

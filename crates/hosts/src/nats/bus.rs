@@ -1,9 +1,10 @@
 //! The server as a command sees it: connected once, when it is needed first, and used by every thread of the command.
 
 use std::fmt;
-use std::sync::{Arc, OnceLock, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
+use async_nats::connection::State as ServerState;
 use async_nats::{Client, Request, RequestErrorKind};
 use tokio::runtime::Runtime;
 
@@ -15,17 +16,44 @@ use crate::failure::{RoadFailure, Step};
 #[derive(Debug)]
 pub struct BusDoor {
     pub settings: NatsSettings,
-    bus: OnceLock<Result<Bus, RoadFailure>>,
+    state: Mutex<State>,
 }
+
+#[derive(Debug)]
+enum State {
+    Shut,
+    Open(Arc<Bus>),
+    /// Why there is no connection, and when that was tried.
+    Failed(RoadFailure, Instant),
+}
+
+/// How long a server that could not be reached is not tried again: one command does not wait for it twice.
+const BETWEEN_TRIES: Duration = Duration::from_secs(10);
 
 impl BusDoor {
     pub fn new(settings: NatsSettings) -> Arc<Self> {
-        Arc::new(Self { settings, bus: OnceLock::new() })
+        Arc::new(Self { settings, state: Mutex::new(State::Shut) })
     }
 
-    /// The connection, or why there is none. It is tried once in the life of a command.
-    pub fn open(&self) -> Result<&Bus, RoadFailure> {
-        self.bus.get_or_init(|| Bus::connect(&self.settings)).as_ref().map_err(RoadFailure::clone)
+    /// The connection, or why there is none. Whoever asks meanwhile waits for the same try.
+    pub fn open(&self) -> Result<Arc<Bus>, RoadFailure> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*state {
+            State::Open(bus) => return Ok(bus.clone()),
+            State::Failed(failure, at) if at.elapsed() < BETWEEN_TRIES => return Err(failure.clone()),
+            State::Shut | State::Failed(..) => {}
+        }
+        match Bus::connect(&self.settings) {
+            Ok(bus) => {
+                let bus = Arc::new(bus);
+                *state = State::Open(bus.clone());
+                Ok(bus)
+            }
+            Err(failure) => {
+                *state = State::Failed(failure.clone(), Instant::now());
+                Err(failure)
+            }
+        }
     }
 }
 
@@ -103,6 +131,9 @@ impl Line {
             Ok(message) => Ok(message.payload.into()),
             Err(error) => Err(match error.kind() {
                 RequestErrorKind::NoResponders => Unanswered::NobodyListens,
+                RequestErrorKind::TimedOut if self.client.connection_state() != ServerState::Connected => {
+                    Unanswered::Failed("no server answers".to_owned())
+                }
                 RequestErrorKind::TimedOut => self.forbidden(&subject).unwrap_or(Unanswered::Silent),
                 _ => Unanswered::Failed(error.to_string()),
             }),

@@ -59,15 +59,13 @@ pub async fn dial(settings: &NatsSettings, manner: Manner<'_>) -> Result<(Client
                 }
             }
         });
-    options = if manner.stays {
+    if manner.stays {
         let pause = |tries: usize| {
             let exponent = u32::try_from(tries.min(8)).unwrap_or(8);
             Duration::from_millis(20 * 2_u64.pow(exponent)).min(LONGEST_PAUSE)
         };
-        options.retry_on_initial_connect().reconnect_delay_callback(pause)
-    } else {
-        options.max_reconnects(1)
-    };
+        options = options.retry_on_initial_connect().reconnect_delay_callback(pause);
+    }
     options = authenticated(options, settings)?;
     if !settings.tls.is_empty() {
         options = options.require_tls(true);

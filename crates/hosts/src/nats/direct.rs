@@ -99,7 +99,7 @@ pub(super) fn unheard(why: &Unanswered, before: Step, timeout: Duration) -> Road
 }
 
 impl NatsConnection {
-    fn bus(&self) -> Result<&Bus, RoadFailure> {
+    fn bus(&self) -> Result<Arc<Bus>, RoadFailure> {
         self.door.open()
     }
 

@@ -23,7 +23,8 @@ pub fn write_new(path: &Path) -> io::Result<String> {
 }
 
 fn public(secret: &[u8; 32]) -> io::Result<String> {
-    let pair = Ed25519KeyPair::from_seed_unchecked(secret).map_err(io::Error::other)?;
+    let pair =
+        Ed25519KeyPair::from_seed_unchecked(secret).map_err(|error| io::Error::other(error.to_string()))?;
     let mut bytes = vec![USER];
     bytes.extend_from_slice(pair.public_key().as_ref());
     Ok(with_checksum(bytes))

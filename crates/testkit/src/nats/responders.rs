@@ -45,7 +45,11 @@ pub fn respond(port: u16, hosts: Vec<Responder>, connections: usize) -> io::Resu
         let share = share.to_vec();
         let mut raw = RawNats::connect(port)?;
         for (number, host) in share.iter().enumerate() {
-            raw.subscribe(&format!("agentctl.read.all.{}", host.bucket), &format!("{}-i", host.name), 2 * number)?;
+            raw.subscribe(
+                &format!("agentctl.read.all.{}", host.bucket),
+                &format!("{}-i", host.name),
+                2 * number,
+            )?;
             raw.subscribe(&format!("agentctl.read.{}.>", host.name), &host.name, 2 * number + 1)?;
         }
         raw.settle()?;

@@ -1,7 +1,7 @@
 //! The machines of the bus. One of them is asked like any other machine; all of them are asked at once. Where the bus
 //! itself is away, or does not say who is on it, it stands as a row in the place of its machines.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use agentctl_hosts::nats::{BusDoor, NatsRoad};
@@ -23,11 +23,15 @@ const STRANGER: &str = "it answers and is not in the roster; it enters when its 
 #[derive(Clone)]
 pub(crate) struct BusHosts {
     door: Arc<BusDoor>,
+    /// The roster, once it was read.
+    names: Arc<OnceLock<Vec<HostName>>>,
 }
 
 impl BusHosts {
     pub(crate) fn of(surroundings: &Surroundings, settings: &Settings) -> Result<Option<Self>, Failure> {
-        Ok(surroundings.bus(settings)?.map(|settings| Self { door: BusDoor::new(settings) }))
+        Ok(surroundings
+            .bus(settings)?
+            .map(|settings| Self { door: BusDoor::new(settings), names: Arc::default() }))
     }
 
     /// The machine of this name. If the bus does not say who is on it, it may be this one.
@@ -43,7 +47,7 @@ impl BusHosts {
     /// Every machine, each to be asked for itself.
     pub(crate) fn hosts(&self) -> Vec<Arc<RosterHost>> {
         match self.names() {
-            Ok(names) => names.into_iter().map(|name| self.host(name)).collect(),
+            Ok(names) => names.iter().map(|name| self.host(name.clone())).collect(),
             Err(failure) => {
                 let road = AwayBus { failure, timeout: self.door.settings.timeout };
                 vec![Arc::new(RosterHost::new(HostName::bus(), Box::new(road)))]
@@ -51,8 +55,12 @@ impl BusHosts {
         }
     }
 
-    fn names(&self) -> Result<Vec<HostName>, RoadFailure> {
-        self.door.open()?.roster()
+    fn names(&self) -> Result<&[HostName], RoadFailure> {
+        if let Some(names) = self.names.get() {
+            return Ok(names);
+        }
+        let names = self.door.open()?.roster()?;
+        Ok(self.names.get_or_init(|| names))
     }
 
     fn host(&self, name: HostName) -> Arc<RosterHost> {
