@@ -50,6 +50,6 @@ fn claude_code_is_held_and_approved_from_another_machine() {
         (&json!("dev1"), &json!("idle")),
         "{list:#}"
     );
-    let stopped = done(&mut road, "stop", Value::Null);
+    let stopped = done(&mut road, "stop", json!({}));
     assert_eq!(stopped["sessions"][0]["stopped"], true, "{stopped:#}");
 }

@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use agentctl_hosts::nats::message::PART;
+use serde_json::{Value, json};
 
 use crate::house::{copy, forget_moments};
 use crate::scene::{Asker, Machine, door, get, open_server, reach};
@@ -87,9 +88,18 @@ fn every_recorded_home_gets_the_answer_of_its_socket() {
     ] {
         same(target);
     }
+    same("/openapi.json");
     // This one does not fit into one message.
-    let document = same("/openapi.json");
-    assert!(document.to_string().len() > 200 << 10, "it came in one part");
+    let folder = machine.house.home.path().join(".claude/projects/-many");
+    fs::create_dir_all(&folder).unwrap();
+    for number in 0..400 {
+        let id = format!("{number:08}-0000-4000-8000-000000000000");
+        let line = json!({"type": "user", "sessionId": id, "cwd": "/many", "timestamp": "2026-01-01T00:00:00Z",
+            "uuid": id, "message": {"role": "user", "content": "x".repeat(400)}});
+        fs::write(folder.join(format!("{id}.jsonl")), format!("{line}\n")).unwrap();
+    }
+    let many = same("/v1/sessions?since=all");
+    assert!(many.to_string().len() > PART, "{}", many.to_string().len());
 
     // As commands show it: the machine is named as it was asked for.
     move_in(&machine, &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/home"));

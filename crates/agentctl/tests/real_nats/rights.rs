@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
+use agentctl_hosts::nats::BusDoor;
 use agentctl_hosts::nats::dial::{Manner, dial};
 use agentctl_hosts::nats::message::{self, AnswerHead, RequestHead};
 use agentctl_hosts::nats::subjects::{self, Tree};
@@ -32,9 +34,8 @@ impl Guarded {
         let folder = admin.home.work_dir("keys");
         let mut keys = BTreeMap::new();
         let mut config = documented();
-        config.push_str("\naccounts { OTHER { users: [ { nkey: \"U_OTHER\" } ] } }\n");
-        // Two lists of accounts would replace each other.
-        config = config.replacen("\n}\n\naccounts {", "\n", 1);
+        let end = config.rfind('}').unwrap();
+        config.insert_str(end, "  OTHER { users: [ { nkey: \"U_OTHER\" } ] }\n");
         for user in ["admin", "dev1", "dev2", "ann", "bob", "other"] {
             let path = folder.join(user);
             let made = admin.home.agentctl(&["hosts", "key", path.to_str().unwrap()]).ok();
@@ -71,7 +72,7 @@ impl Guarded {
         asker
     }
 
-    fn door(&self, name: &str) -> std::sync::Arc<agentctl_hosts::nats::BusDoor> {
+    fn door(&self, name: &str) -> Arc<BusDoor> {
         door(&self.server.url(), name, Some(&self.keys[name]))
     }
 
@@ -128,8 +129,7 @@ fn the_documented_rights_are_enough_and_a_reader_cannot_act() {
     assert_eq!(locks(&machine), 1);
 
     // The reader: the server lets nothing of his through to the subjects to act.
-    let reader = BusDoorShort::of(&guarded, "ann");
-    let mut road = reach(&reader.0, &machine.name);
+    let mut road = reach(&guarded.door("ann"), &machine.name);
     let before = machine.house.requests();
     let other = json!({"directory": machine.house.home.work_dir("y")}).to_string();
     let refused = road.ask(Ask::write("POST", "/v1/locks", &other), Duration::from_secs(2)).unwrap_err();
@@ -176,15 +176,6 @@ fn the_documented_rights_are_enough_and_a_reader_cannot_act() {
     let row = rows.iter().find(|row| row["name"] == "dev2").unwrap();
     assert!(row["hint"].as_str().unwrap().contains("roster"), "{row:#}");
     assert_eq!(forget(&bob), Some(3), "it is not in it any more");
-}
-
-/// The door of a reader who does not wait long.
-struct BusDoorShort(std::sync::Arc<agentctl_hosts::nats::BusDoor>);
-
-impl BusDoorShort {
-    fn of(guarded: &Guarded, name: &str) -> Self {
-        Self(guarded.door(name))
-    }
 }
 
 #[test]
@@ -244,6 +235,8 @@ fn one_machine_cannot_answer_for_another_and_another_account_sees_nothing() {
         while let Ok(Some(message)) = tokio::time::timeout(COMES, everything.next()).await {
             assert!(!message.subject.starts_with("agentctl."), "{message:?}");
         }
+        everything.unsubscribe().await.unwrap();
+        stranger.flush().await.unwrap();
         let nobody = stranger.request(subjects::hello(&machine.name), "".into()).await.unwrap_err();
         assert_eq!(nobody.kind(), RequestErrorKind::NoResponders);
     });

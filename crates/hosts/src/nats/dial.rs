@@ -89,6 +89,9 @@ pub fn servers(url: &str) -> Result<Vec<ServerAddr>, String> {
                 "an address holds no user and no password; name a file with `creds` or `nkey`".to_owned()
             );
         }
+        if server.host().is_empty() {
+            return Err("an address without a host, expected one such as tls://nats.example:4222".to_owned());
+        }
         if !matches!(server.scheme(), "nats" | "tls") {
             return Err(format!("`{}` is no scheme of a NATS server, expected nats or tls", server.scheme()));
         }

@@ -24,6 +24,11 @@ use crate::road::Answer;
 const AT_ONCE: usize = 2_000;
 /// A host that takes longer no longer keeps the next group waiting.
 const PROMPT: Duration = Duration::from_millis(250);
+/// How often deadlines are looked at.
+const TICK: Duration = Duration::from_millis(10);
+/// How long after everybody has answered a second machine of some name is listened for: half of the time that the others
+/// took, within these bounds.
+const LINGER: (Duration, Duration) = (Duration::from_millis(30), Duration::from_millis(250));
 /// How many answers with further parts are completed at once.
 const COMPLETED_AT_ONCE: usize = 32;
 
@@ -104,21 +109,19 @@ impl Line {
             nonce: Some(nonce),
         };
         let payload = message::encode(&head, &[]);
-        let mut groups = groups(names, is_unknown);
+        let mut groups = groups(names);
         let mut waiting: BTreeMap<&HostName, Waiting> = BTreeMap::new();
         let mut done: BTreeMap<HostName, Heard<T>> = BTreeMap::new();
         let mut completing = FuturesUnordered::new();
         let mut to_complete: VecDeque<First> = VecDeque::new();
         let known: BTreeSet<&HostName> = names.iter().collect();
         let began = Instant::now();
-        let mut last_asked = began;
+        let (mut last_asked, mut last_heard) = (began, began);
         let mut probed = false;
+        let mut next_look = began;
         loop {
             let now = Instant::now();
-            let prompt = |waiting: &BTreeMap<&HostName, Waiting>| {
-                waiting.values().filter(|each| now.duration_since(each.asked) < PROMPT).count()
-            };
-            while !groups.is_empty() && prompt(&waiting) < AT_ONCE {
+            while !groups.is_empty() && recent(&waiting, now) < AT_ONCE {
                 let Some((bucket, members)) = groups.pop_front() else { break };
                 let asked = self.client.publish(subjects::fan_out(bucket), payload.clone().into()).await;
                 asked.map_err(|error| lost(&error))?;
@@ -130,42 +133,43 @@ impl Line {
             {
                 completing.push(self.complete(first));
             }
-            let idle = completing.is_empty() && to_complete.is_empty() && groups.is_empty();
+            let idle =
+                completing.is_empty() && to_complete.is_empty() && groups.is_empty() && waiting.is_empty();
             // Without a roster nobody knows how many answers are still to come, so the deadline is waited for.
-            if idle && waiting.is_empty() && (!is_unknown || last_asked.elapsed() >= timeout) {
+            let end = if is_unknown {
+                last_asked + timeout
+            } else {
+                last_heard + (last_heard.duration_since(began) / 2).clamp(LINGER.0, LINGER.1)
+            };
+            if idle && now >= end {
                 break;
             }
-            // Those that the server knows to be away are not waited for.
-            if groups.is_empty() && !probed && last_asked.elapsed() >= PROMPT {
-                probed = true;
-                for (name, why) in self.away(waiting.keys().copied()).await {
-                    if let Some(asked) = waiting.remove(&name) {
-                        done.insert(name.clone(), silent(name, &why, timeout, asked.asked.elapsed()));
+            if now >= next_look {
+                next_look = now + TICK;
+                // Those that the server knows to be away are not waited for.
+                if groups.is_empty() && !waiting.is_empty() && !probed && now >= last_asked + PROMPT {
+                    probed = true;
+                    for (name, why) in self.away(waiting.keys().copied()).await {
+                        if let Some(asked) = waiting.remove(&name) {
+                            done.insert(name.clone(), silent(name, &why, timeout, asked.asked.elapsed()));
+                        }
                     }
                 }
-                continue;
-            }
-            let late: Vec<&HostName> = waiting
-                .iter()
-                .filter(|(_, each)| each.asked.elapsed() >= timeout)
-                .map(|(name, _)| *name)
-                .collect();
-            for name in late {
-                if let Some(asked) = waiting.remove(name) {
+                let is_late = |each: &Waiting| now >= each.asked + timeout;
+                let late: Vec<&HostName> =
+                    waiting.iter().filter(|(_, each)| is_late(each)).map(|(name, _)| *name).collect();
+                for name in late {
+                    let took = waiting.remove(name).map_or(timeout, |each| each.asked.elapsed());
                     let why = self.forbidden(&subjects::fan_out(subjects::bucket(name)));
                     let why = why.or_else(|| self.forbidden(&mine)).unwrap_or(Unanswered::Silent);
-                    done.insert(name.clone(), silent(name.clone(), &why, timeout, asked.asked.elapsed()));
+                    done.insert(name.clone(), silent(name.clone(), &why, timeout, took));
                 }
             }
-            let tick = if groups.is_empty() && probed {
-                Duration::from_millis(50)
-            } else {
-                Duration::from_millis(10)
-            };
             tokio::select! {
                 message = answers.next() => {
                     let Some(message) = message else { return Err(lost(&"its connection was closed")) };
                     let Some(name) = subjects::answerer(&message.subject) else { continue };
+                    last_heard = Instant::now();
                     let asked = waiting.remove(&name).map_or(began, |waiting| waiting.asked);
                     match message::decode_answer(&message.payload) {
                         Err(why) => {
@@ -189,7 +193,7 @@ impl Line {
                     let answer = completed.and_then(|()| digest(Answer { status: head.status, body }));
                     put(&mut done, said(name, answer, Some(head), took));
                 }
-                () = tokio::time::sleep(tick) => {}
+                () = tokio::time::sleep(TICK) => {}
             }
         }
         let mut hosts: Vec<Heard<T>> = done.into_values().collect();
@@ -236,16 +240,19 @@ impl Line {
     }
 }
 
-/// The groups to ask, with their members. Without a roster every group is asked.
-fn groups(names: &[HostName], all: bool) -> VecDeque<(u8, Vec<&HostName>)> {
-    let mut groups: BTreeMap<u8, Vec<&HostName>> = BTreeMap::new();
-    if all {
-        groups.extend((0..BUCKETS).map(|bucket| (bucket, Vec::new())));
-    }
+/// How many were asked a moment ago.
+fn recent(waiting: &BTreeMap<&HostName, Waiting>, now: Instant) -> usize {
+    waiting.values().filter(|each| now.duration_since(each.asked) < PROMPT).count()
+}
+
+/// The groups to ask, with their members in the roster. Every group is asked: somebody may be there who is in no roster.
+fn groups(names: &[HostName]) -> VecDeque<(u8, Vec<&HostName>)> {
+    let mut groups: VecDeque<(u8, Vec<&HostName>)> =
+        (0..BUCKETS).map(|bucket| (bucket, Vec::new())).collect();
     for name in names {
-        groups.entry(subjects::bucket(name)).or_default().push(name);
+        groups[usize::from(subjects::bucket(name))].1.push(name);
     }
-    groups.into_iter().collect()
+    groups
 }
 
 fn said<T>(
@@ -314,9 +321,10 @@ mod tests {
     }
 
     #[test]
-    fn every_name_is_asked_in_its_group_and_without_a_roster_every_group_is() {
+    fn every_name_is_asked_in_its_group_and_every_group_is() {
         let names: Vec<HostName> = (0..500).map(|number| name(&format!("h{number}"))).collect();
-        let asked: usize = groups(&names, false).iter().map(|(_, members)| members.len()).sum();
-        assert_eq!((asked, groups(&[], true).len(), groups(&[], false).len()), (500, 64, 0));
+        let groups = groups(&names);
+        assert_eq!((groups.len(), groups.iter().map(|(_, members)| members.len()).sum::<usize>()), (64, 500));
+        assert!(groups.iter().all(|(bucket, all)| all.iter().all(|name| subjects::bucket(name) == *bucket)));
     }
 }
