@@ -70,7 +70,8 @@ impl HostArgs {
     }
 }
 
-fn named(names: &[String], roster: &Roster, own_name: &str) -> Result<Asked, Failure> {
+/// The machines of these names; without any it is this one.
+pub(crate) fn named(names: &[String], roster: &Roster, own_name: &str) -> Result<Asked, Failure> {
     let mut asked = Asked { local: names.is_empty(), ..Asked::default() };
     for name in names {
         if name == ALL {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use agentctl_fleet::{Query, Wanted};
 use agentctl_hosts::{Ask, RoadFailure, Step};
-use agentctl_model::{CoverageKind, HostReport, text};
+use agentctl_model::{CoverageKind, HostList, HostReport, text};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -71,12 +71,6 @@ enum Command {
         #[arg(long)]
         name: Option<String>,
     },
-}
-
-/// What `hosts --json` prints.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct HostList {
-    hosts: Vec<HostReport>,
 }
 
 /// What `hosts check --json` prints.

@@ -15,7 +15,7 @@ mod explain;
 mod fuse;
 mod fuses;
 mod group;
-mod host_args;
+pub(crate) mod host_args;
 mod hosts;
 mod inbox;
 mod interrupt;

@@ -16,7 +16,7 @@ use async_nats::{Client, RequestErrorKind};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 
-use crate::scene::{Asker, Machine, PATIENCE, connect, door, named, post, reach, settings};
+use crate::scene::{Asker, Machine, PATIENCE, connect, door, get, named, post, reach, settings};
 
 /// Long enough for a message on loopback to come, were it let through.
 const COMES: Duration = Duration::from_secs(1);
@@ -302,6 +302,13 @@ fn the_bus_chooses_no_program_variable_or_root() {
         let fuse = json!({"directory": cwd, "ttl": "1s", "onExpire": more});
         assert_eq!(post(&mut road, "/v1/fuses", &fuse).0, 403);
     }
+    let command = json!({"message": "/compact", "command": true});
+    assert_eq!(post(&mut road, "/v1/sessions/none/send", &command).0, 403);
+    // Nor does it reach whom this machine can reach.
+    for target in ["/v1/hosts", "/v1/sessions?host=all", "/v1/sessions?host=box", "/v1/inbox?host=box"] {
+        assert_eq!(get(&mut road, target).status, 403, "{target}");
+    }
+    assert_eq!(post(&mut road, "/v1/sessions/none/stop?host=box", &json!({})).0, 403);
     let tree = json!({"repository": cwd, "branch": "b", "trust": true});
     assert_eq!(post(&mut road, "/v1/worktrees", &tree).0, 403);
     assert_eq!(post(&mut road, "/v1/daemon/stop", &json!({})).0, 403);

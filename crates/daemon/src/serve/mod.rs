@@ -5,6 +5,7 @@ pub(crate) mod api;
 pub(crate) mod body_budget;
 mod chosen_sources;
 mod connections;
+pub(crate) mod elsewhere;
 mod guard;
 pub(crate) mod nats;
 pub(crate) mod problem;

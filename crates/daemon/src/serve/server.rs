@@ -26,6 +26,7 @@ use tokio::task::JoinSet;
 use crate::run::descriptors;
 use crate::serve::api;
 use crate::serve::connections::{Connection, Connections};
+use crate::serve::elsewhere;
 use crate::serve::guard::guard;
 use crate::serve::problem::Problem;
 use crate::shared::{Phase, Shared};
@@ -163,6 +164,7 @@ pub(crate) async fn serve(
 pub(crate) fn router(shared: &Arc<Shared>) -> Router {
     api::router()
         .fallback(api::no_such_route)
+        .layer(axum::middleware::from_fn_with_state(shared.clone(), elsewhere::pass_on))
         .layer(axum::middleware::from_fn_with_state(shared.clone(), guard))
         .with_state(shared.clone())
 }

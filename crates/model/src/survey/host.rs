@@ -53,6 +53,12 @@ pub struct HostReport {
     pub also_as: Vec<String>,
 }
 
+/// What `hosts --json` prints and `GET /v1/hosts` answers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HostList {
+    pub hosts: Vec<HostReport>,
+}
+
 impl HostReport {
     /// The row of a machine that has said nothing yet.
     pub fn unheard(name: String, via: Road) -> Self {
@@ -70,6 +76,14 @@ impl HostReport {
             took_ms: 0,
             also_as: Vec::new(),
         }
+    }
+
+    /// Completes the row of a machine that answered something else than a list. `own` is what it says of itself.
+    pub fn told(&mut self, as_of: Timestamp, sources: &[SourceReport], own: Option<&Self>) {
+        self.heard(as_of, std::iter::empty(), sources);
+        self.sessions = own.and_then(|own| own.sessions);
+        self.live = own.and_then(|own| own.live);
+        self.waiting = own.and_then(|own| own.waiting);
     }
 
     /// Completes the row of a machine that answered.

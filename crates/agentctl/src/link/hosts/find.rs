@@ -10,7 +10,7 @@ use agentctl_model::{Entry, SessionKey, SourceReport, Surveyed};
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use super::host::{RosterHost, Unanswered};
+use super::host::{RosterHost, Unanswered, is_not_known_there};
 use crate::failure::Failure;
 use crate::link::not_one;
 
@@ -64,6 +64,10 @@ impl RosterHost {
         let looked_up = self.read::<SessionLookup>(Ask { accept: WHOLE, ..Ask::get(&target) });
         let SessionLookup { mut found, mut sources, as_of } = looked_up.map_err(|why| match why {
             Unanswered::Road(failure) => NotLocated::Road(failure),
+            // A version without this route has not looked for the session.
+            Unanswered::Problem(problem) if is_not_known_there(&problem) => {
+                NotLocated::Refused(self.refused(Unanswered::Problem(problem)))
+            }
             Unanswered::Problem(problem) => match not_one(selector.text.clone(), &problem) {
                 Some(not) => NotLocated::Not(self.named_in(not)),
                 None => NotLocated::Refused(self.refused(Unanswered::Problem(problem))),

@@ -95,10 +95,16 @@ impl RosterHost {
         understood(&answer).map_err(|why| self.refused(why))
     }
 
-    /// Listens to a stream over a connection of its own.
+    /// Listens to a stream, which takes the connection of this command if there is one.
     pub(crate) fn listen(&self, target: &str, cursor: Option<&str>) -> Result<Box<dyn Events>, RoadFailure> {
         // A stream may begin with a first look at everything.
-        self.road.connect()?.listen(target, cursor, self.road.timeout() + FIRST_LOOK)
+        let timeout = self.road.timeout() + FIRST_LOOK;
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // A connection that rested may have been cut meanwhile.
+        if let Some(Ok(events)) = kept.map(|connection| connection.listen(target, cursor, timeout)) {
+            return Ok(events);
+        }
+        self.road.connect()?.listen(target, cursor, timeout)
     }
 
     pub(crate) fn unheard(&self, failure: &RoadFailure) -> Failure {
@@ -128,7 +134,7 @@ impl RosterHost {
 }
 
 /// Whether the machine has no such route, parameter or key.
-fn is_not_known_there(problem: &Problem) -> bool {
+pub(super) fn is_not_known_there(problem: &Problem) -> bool {
     let route = problem.code == "not-found" && problem.detail.starts_with("there is no ");
     let name =
         problem.detail.contains("unknown field") || problem.detail.starts_with("no parameter is called");

@@ -38,8 +38,18 @@ pub(crate) fn merge<T>(
     for Heard { answer, report, instance } in heard {
         let same = instance.as_ref().and_then(|instance| by_instance.get(instance));
         if let Some(row) = same.and_then(|index| rows.get_mut(*index)) {
-            if row.name != report.name && !row.also_as.contains(&report.name) {
-                row.also_as.push(report.name);
+            // A road on which it answered counts before one on which it only greeted.
+            let mut other = report;
+            if let Some(answer) =
+                answer.filter(|_| row.coverage == CoverageKind::Failed && row.error.is_some())
+            {
+                answers.push((other.name.clone(), answer));
+                other.also_as = std::mem::take(&mut row.also_as);
+                std::mem::swap(row, &mut other);
+                by_name.extend(same.map(|index| (row.name.clone(), *index)));
+            }
+            if row.name != other.name && !row.also_as.contains(&other.name) {
+                row.also_as.push(other.name);
             }
             continue;
         }
@@ -120,7 +130,10 @@ mod tests {
         Heard { answer: instance.map(|_| "x"), report, instance: instance.map(str::to_owned) }
     }
 
-    fn rows(heard: Vec<Heard<&'static str>>, local: bool) -> (Vec<(String, Vec<String>, bool)>, Vec<String>) {
+    /// A name, the other names, and whether it failed.
+    type Row = (String, Vec<String>, bool);
+
+    fn rows(heard: Vec<Heard<&'static str>>, local: bool) -> (Vec<Row>, Vec<String>) {
         let own = HostReport::unheard("dev1".to_owned(), Road::Local);
         let (rows, answers) = merge(if local { vec![own] } else { Vec::new() }, "me", heard);
         let row = |row: HostReport| (row.name, row.also_as, row.error.is_some());
@@ -151,6 +164,12 @@ mod tests {
         // Two machines with one name: neither is believed.
         let twice = vec![heard("box", Road::Ssh, Some("a")), heard("box", Road::Nats, Some("b"))];
         assert_eq!(rows(twice, false), (vec![row("box", &[], true)], Vec::new()));
+        // One road on which it greets and does not answer, and one on which it does.
+        let mut mute = heard("box", Road::Ssh, Some("a"));
+        (mute.answer, mute.report.coverage) = (None, CoverageKind::Failed);
+        mute.report.error = Some("cut".to_owned());
+        let mixed = rows(vec![mute, heard("bus", Road::Nats, Some("a"))], false);
+        assert_eq!(mixed, (vec![row("bus", &["box"], false)], vec!["bus".to_owned()]));
         let one_silent = vec![heard("box", Road::Ssh, None), heard("box", Road::Nats, Some("b"))];
         assert_eq!(rows(one_silent, false), (vec![row("box", &[], false)], vec!["box".to_owned()]));
     }

@@ -137,18 +137,17 @@ impl Roster {
         listing
     }
 
-    /// Asks other machines one question, all at once; `told` completes the row of one that answered. The rows begin
-    /// with that of this machine, if it is asked.
+    /// Asks other machines one question, all at once; `told` completes the row of one that answered. `own` is the row
+    /// of this machine, if it was asked.
     pub(crate) fn ask_all<T: DeserializeOwned + Send>(
         &self,
         asked: &Asked,
-        own_row: HostReport,
+        own: Vec<HostReport>,
         target: &str,
         told: impl Fn(&mut HostReport, &T) + Sync,
     ) -> (Vec<HostReport>, Vec<(String, T)>) {
         let heard = asked.hear(target, told);
-        let rows = if asked.local { vec![own_row] } else { Vec::new() };
-        merge(rows, &self.instance, heard)
+        merge(own, &self.instance, heard)
     }
 }
 

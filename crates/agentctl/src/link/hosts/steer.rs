@@ -9,6 +9,7 @@ use agentctl_fleet::act::launch::ResumeRequest;
 use agentctl_fleet::act::steer::{AnswerReceipt, InterruptReceipt, SendReceipt, SteerOptions};
 use agentctl_fleet::act::stop::StopReport;
 use agentctl_fleet::read::groups::GroupLaunch;
+use agentctl_fleet::read::inbox::PutAwayReport;
 use agentctl_model::{Session, Surveyed};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -94,6 +95,12 @@ impl RosterHost {
         });
         let session = self.steer(target, "/resume", &body, LAUNCH)?;
         Ok(self.named(session))
+    }
+
+    /// Marks its failure as done until its next turn.
+    pub(crate) fn put_away(&self, target: &Surveyed) -> Result<PutAwayReport, Failure> {
+        let path = path_of(target, "/done", []).replacen("/v1/sessions/", "/v1/inbox/", 1);
+        self.done(("POST", &path), &json!({}), Duration::ZERO)
     }
 
     /// Launches there; the body is that of the API.

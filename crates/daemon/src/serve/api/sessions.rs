@@ -137,7 +137,7 @@ fn enough_descriptors() -> Result<(), Problem> {
 }
 
 /// Runs blocking work off the server's threads.
-pub(super) async fn run_blocking<T: Send + 'static>(
+pub(crate) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {
     tokio::task::spawn_blocking(work)
