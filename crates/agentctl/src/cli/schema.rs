@@ -9,7 +9,7 @@ use agentctl_fleet::read::groups::{GroupDiff, GroupLaunch, GroupList, GroupView}
 use agentctl_fleet::read::inbox::Inbox;
 use agentctl_fleet::worktree::{Cleaned, NewTree, Trees};
 use agentctl_fleet::{AdapterEntry, Explanation, ListAnswer};
-use agentctl_model::{DirectoryHolder, Fuse};
+use agentctl_model::{DirectoryHolder, Fuse, HostList};
 use agentctl_model::{Entry, Session};
 use clap::builder::PossibleValuesParser;
 use schemars::generate::SchemaSettings;
@@ -20,7 +20,7 @@ use super::attach::Way;
 use super::config::{Checked, Shown};
 use super::daemon::DaemonState;
 use super::doctor::Report;
-use super::hosts::{HostCheck, HostList};
+use super::hosts::HostCheck;
 use super::inbox::Done;
 use super::launch::DryRun;
 use super::prune;

@@ -154,7 +154,7 @@ fn believed(answer: io::Result<Answer>) -> Option<Result<Answer, Problem>> {
 }
 
 /// The daemon's error for an id that does not match exactly one session. Any other problem is not an answer.
-fn not_one(text: String, problem: &Problem) -> Option<FindError> {
+pub(crate) fn not_one(text: String, problem: &Problem) -> Option<FindError> {
     match problem.code.as_str() {
         "not-found" => Some(FindError::NotFound { text }),
         "incomplete" => Some(FindError::NotHeard { text, sources: problem.sources.clone()? }),

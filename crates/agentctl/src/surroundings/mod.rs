@@ -23,7 +23,9 @@ use crate::render::path;
 use crate::render::style::Colour;
 use crate::settings::{AdapterSettings, Mistake, Origin, Settings};
 
+mod bus;
 mod device_key;
+mod instance;
 
 const CONFIG: &str = "config.toml";
 

@@ -35,6 +35,11 @@ macro_rules! over_every_road {
             }
 
             #[test]
+            fn by_ssh() {
+                whole(&$agent, Road::Ssh);
+            }
+
+            #[test]
             fn by_http() {
                 whole(&$agent, Road::Http);
             }

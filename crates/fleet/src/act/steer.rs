@@ -14,7 +14,7 @@ use agentctl_model::{
     PendingKind, Role, Session, SessionKey, Status, Surveyed, text,
 };
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::act::asker::Asker;
 use crate::act::offered::unless_offered;
@@ -46,7 +46,7 @@ impl Default for SteerOptions {
 }
 
 /// What `send --json` prints, and its route answers. A refusal is an error instead.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SendReceipt {
     id: String,
@@ -58,7 +58,7 @@ pub struct SendReceipt {
 }
 
 /// How the agent took a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Accepted {
     // It works on it, or takes it into the open turn.
@@ -68,7 +68,7 @@ pub enum Accepted {
 }
 
 /// What `approve`, `deny` and `answer` print with --json, and their route answers. A refusal is an error instead.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AnswerReceipt {
     id: String,
@@ -85,7 +85,7 @@ pub struct AnswerReceipt {
 }
 
 /// What was decided.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DecisionKind {
     AllowOnce,
@@ -95,7 +95,7 @@ pub enum DecisionKind {
 }
 
 /// Where the reason of a denial went.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReasonWay {
     // The protocol has a place for it in the answer.
@@ -105,7 +105,7 @@ pub enum ReasonWay {
 }
 
 /// What `interrupt --json` prints, and its route answers.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InterruptReceipt {
     id: String,

@@ -7,14 +7,14 @@ use agentctl_fleet::read::groups::{GroupDiff, GroupLaunch, GroupList, GroupView}
 use agentctl_fleet::read::inbox::{Inbox, PutAwayReport};
 use agentctl_fleet::worktree::{Cleaned, NewTree, Trees};
 use agentctl_fleet::{AdapterEntry, Explanation, ListAnswer};
-use agentctl_model::{DirectoryHolder, Fuse, Session};
+use agentctl_model::{DirectoryHolder, Fuse, HostList, Session};
 use axum::routing::{MethodRouter, delete, get, post};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value};
 
 use super::{
-    App, DaemonStatus, adapters_and_health, daemon, events, fuses, groups, inbox, launch, locks, messages,
-    openapi, sessions, steer, worktrees,
+    App, DaemonStatus, adapters_and_health, daemon, events, fuses, groups, hosts, inbox, launch, locks,
+    messages, openapi, sessions, steer, worktrees,
 };
 use crate::fuses::{Extension, FuseList, FuseSpec};
 use crate::serve::query::{DETAIL, LIST, Parameters, TARGET};
@@ -425,6 +425,16 @@ pub(crate) const ROUTES: &[Route] = &[
         )
         .fails(&[500])],
         handler: || get(adapters_and_health::adapters),
+    },
+    Route {
+        path: "/v1/hosts",
+        operations: &[Operation::get(
+            "listHosts",
+            "List the machines that can be asked, and how each was heard",
+            Answers::Json(of::<HostList>),
+        )
+        .fails(&[500])],
+        handler: || get(hosts::list),
     },
     Route {
         path: "/v1/daemon",

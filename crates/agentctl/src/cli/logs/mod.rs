@@ -1,5 +1,7 @@
 //! `agentctl logs ID`: prints the conversation, and with `-f` follows it.
 
+mod far_follow;
+
 use std::time::{Duration, Instant};
 
 use agentctl_fleet::{Purpose, Query};
@@ -42,10 +44,14 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let link = Link::open(surroundings)?;
-    let (found, _) = args.target.find(Purpose::Read, &link, surroundings, out)?;
+    let found = args.target.find(Purpose::Read, &link, surroundings, out)?;
     let mut reader = Reader::new(args.json, surroundings, out);
-    if args.follow {
-        return follow(&link, &found, args.count, &mut reader, out);
+    match &found.far {
+        Some(far) if args.follow => {
+            return far_follow::follow(far, &found.found, args.count, &mut reader, out);
+        }
+        None if args.follow => return follow(&link, &found.found, args.count, &mut reader, out),
+        _ => {}
     }
     print_last(&link.fleet, &found, args.count, &mut reader, out)?;
     Ok(Exit::Done)
