@@ -39,6 +39,7 @@ mod status;
 mod stop;
 mod target;
 mod trust;
+mod usage;
 mod wait;
 mod watch;
 mod welcome;
@@ -123,6 +124,7 @@ enum Command {
     Attach(attach::Args),
     Wait(wait::Args),
     Inbox(inbox::Args),
+    Usage(usage::Args),
     Approve(answer::ApproveArgs),
     Deny(answer::DenyArgs),
     Answer(answer::AnswerArgs),
@@ -272,6 +274,7 @@ pub(crate) fn run(cli: Cli, surroundings: Surroundings, out: &mut Output) -> Res
         Some(Command::Stop(args)) => stop::run(&args, surroundings, out),
         Some(Command::Wait(args)) => wait::run(&args, surroundings, out),
         Some(Command::Inbox(args)) => inbox::run(&args, surroundings, out),
+        Some(Command::Usage(args)) => usage::run(&args, surroundings, out),
         Some(Command::Attach(args)) => attach::run(&args, surroundings, out),
         Some(Command::Lock(args)) => lock::run(&args, surroundings, out),
         Some(Command::Unlock(args)) => lock::unlock(&args, surroundings, out),

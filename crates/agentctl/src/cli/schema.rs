@@ -8,7 +8,7 @@ use agentctl_fleet::keep::outbox::Payload;
 use agentctl_fleet::read::groups::{GroupDiff, GroupLaunch, GroupList, GroupView};
 use agentctl_fleet::read::inbox::Inbox;
 use agentctl_fleet::worktree::{Cleaned, NewTree, Trees};
-use agentctl_fleet::{AdapterEntry, Explanation, ListAnswer};
+use agentctl_fleet::{AdapterEntry, Explanation, ListAnswer, UsageAnswer};
 use agentctl_model::{DirectoryHolder, Fuse};
 use agentctl_model::{Entry, Session};
 use clap::builder::PossibleValuesParser;
@@ -45,7 +45,7 @@ const fn named<T: JsonSchema>(name: &'static str) -> Named {
     }
 }
 
-const ALL: [Named; 36] = [
+const ALL: [Named; 37] = [
     named::<Session>("session"),
     named::<ListAnswer<'_>>("list"),
     named::<Explanation<'_>>("explain"),
@@ -61,6 +61,7 @@ const ALL: [Named; 36] = [
     named::<Waited<'_>>("wait"),
     named::<Inbox>("inbox"),
     named::<Done>("inbox-done"),
+    named::<UsageAnswer>("usage"),
     named::<DirectoryHolder>("lock"),
     named::<LockList>("locks"),
     named::<Fuse>("fuse"),

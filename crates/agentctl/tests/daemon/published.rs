@@ -160,6 +160,8 @@ fn looks(seen: &mut Seen<'_>, id: &str) {
     seen.command("wait", &["wait", id, "--timeout", "0s", "--json"]);
     seen.command("attach", &["attach", id, "--json"]);
     seen.command("inbox", &["inbox", "--since", "all", "--json"]);
+    seen.command("usage", &["usage", "--by", "session", "--json"]);
+    seen.answer("usage", 200, "GET", "/v1/usage?by=model&tz=%2B02:00", &Value::Null);
     seen.command("doctor", &["doctor", "--json"]);
     seen.command("adapters", &["adapters", "--json"]);
     seen.command("config-show", &["config", "show", "--json"]);

@@ -11,4 +11,5 @@ pub mod offers;
 pub(crate) mod prices;
 pub(crate) mod query;
 pub(crate) mod survey;
+pub(crate) mod usage;
 pub mod wait;

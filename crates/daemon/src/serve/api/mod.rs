@@ -16,6 +16,7 @@ mod openapi;
 mod routes;
 mod sessions;
 mod steer;
+mod usage;
 mod worktrees;
 
 use std::sync::Arc;
@@ -35,6 +36,7 @@ pub(crate) use body::{AbsolutePath, AdapterName, Length};
 pub use daemon::DaemonStatus;
 pub use messages::Messages;
 pub use openapi::{document, text as document_text};
+pub use usage::usage_pairs;
 
 pub(crate) type App = Arc<Shared>;
 

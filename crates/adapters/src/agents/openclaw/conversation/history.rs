@@ -102,7 +102,7 @@ pub(crate) fn says(message: &Value) -> Option<String> {
     Some(clean(text.trim_end())).filter(|text| !text.is_empty())
 }
 
-fn moment(value: &Value) -> Option<Timestamp> {
+pub(crate) fn moment(value: &Value) -> Option<Timestamp> {
     value.as_i64().and_then(|millis| Timestamp::from_millisecond(millis).ok())
 }
 
