@@ -38,6 +38,7 @@ pub use read::list::{ListAnswer, ListFilter, Listing, Sort, StatusFilter, sort};
 pub use read::offers::{Offer, gone_folder};
 pub use read::prices::{Price, Prices};
 pub use read::query::{Query, Since, Wanted};
+pub use read::search::{SearchEnd, SearchQuery, Told};
 pub use read::survey::feeds::SourceLine;
 use read::survey::peers::guarded;
 pub use read::usage::{UsageAnswer, UsageQuery, moment, zone_of, zone_text};

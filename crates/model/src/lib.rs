@@ -11,6 +11,7 @@ pub mod evidence;
 pub mod fuse;
 pub mod launch;
 pub mod process;
+pub mod search;
 pub mod session;
 pub mod status;
 pub mod survey;

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use agentctl_fleet::{Purpose, Query};
-use agentctl_model::{ErrorKind, Status, Surveyed};
+use agentctl_model::{ErrorKind, Status, Surveyed, text};
 
 use super::peek::{Reader, print_last};
 use super::target::Target;
@@ -32,6 +32,9 @@ pub(crate) struct Args {
     /// How many entries to begin with
     #[arg(short = 'n', long = "lines", value_name = "N", default_value_t = 50)]
     count: usize,
+    /// Around this hit of `agentctl search` instead of the last ones
+    #[arg(long, value_name = "HIT", conflicts_with = "follow")]
+    at: Option<String>,
     /// Go on until the session has stopped
     #[arg(short, long)]
     follow: bool,
@@ -44,10 +47,38 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     let link = Link::open(surroundings)?;
     let (found, _) = args.target.find(Purpose::Read, &link, surroundings, out)?;
     let mut reader = Reader::new(args.json, surroundings, out);
+    if let Some(hit) = &args.at {
+        return print_around(&link, &found, hit, args.count, &mut reader, out);
+    }
     if args.follow {
         return follow(&link, &found, args.count, &mut reader, out);
     }
     print_last(&link.fleet, &found, args.count, &mut reader, out)?;
+    Ok(Exit::Done)
+}
+
+/// Prints the entries around a hit, which stands in the middle of them.
+fn print_around(
+    link: &Link,
+    session: &Surveyed,
+    hit: &str,
+    count: usize,
+    reader: &mut Reader<'_>,
+    out: &mut Output,
+) -> Result<Exit, Failure> {
+    let both = (count / 2, count.saturating_sub(count / 2 + 1));
+    let around = link.fleet.read_around(session, hit, both);
+    let around = around.map_err(|error| Failure::new(ErrorKind::Failed, error.to_string()))?;
+    let Some((entries, at)) = around else {
+        let words = format!("nothing stands at `{}` in this session", text::one_line(hit));
+        return Err(Failure::new(ErrorKind::NotFound, words).hint("its records were rewritten; search again"));
+    };
+    for (index, entry) in entries.iter().enumerate() {
+        if index == at {
+            reader.point(out)?;
+        }
+        reader.print(entry, out)?;
+    }
     Ok(Exit::Done)
 }
 

@@ -33,6 +33,7 @@ pub(crate) mod rows;
 mod runner;
 mod schema;
 mod screen;
+mod search;
 mod send;
 mod serve_stdio;
 mod status;
@@ -124,6 +125,7 @@ enum Command {
     Attach(attach::Args),
     Wait(wait::Args),
     Inbox(inbox::Args),
+    Search(search::Args),
     Usage(usage::Args),
     Approve(answer::ApproveArgs),
     Deny(answer::DenyArgs),
@@ -274,6 +276,7 @@ pub(crate) fn run(cli: Cli, surroundings: Surroundings, out: &mut Output) -> Res
         Some(Command::Stop(args)) => stop::run(&args, surroundings, out),
         Some(Command::Wait(args)) => wait::run(&args, surroundings, out),
         Some(Command::Inbox(args)) => inbox::run(&args, surroundings, out),
+        Some(Command::Search(args)) => search::run(&args, surroundings, out),
         Some(Command::Usage(args)) => usage::run(&args, surroundings, out),
         Some(Command::Attach(args)) => attach::run(&args, surroundings, out),
         Some(Command::Lock(args)) => lock::run(&args, surroundings, out),

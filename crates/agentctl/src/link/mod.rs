@@ -7,10 +7,14 @@ pub(crate) mod hints;
 pub(crate) mod hosts;
 
 use std::io;
+use std::ops::ControlFlow;
 
 use agentctl_daemon::wire::{Caller, SessionLookup, WHOLE};
 use agentctl_daemon::{Problem, encode, joined, list_pairs, usage_pairs};
-use agentctl_fleet::{FindError, Fleet, Listing, Purpose, Query, Selector, UsageAnswer, UsageQuery};
+use agentctl_fleet::{
+    FindError, Fleet, Listing, Purpose, Query, SearchEnd, SearchQuery, Selector, Told, UsageAnswer,
+    UsageQuery,
+};
 use agentctl_model::{SourceReport, Surveyed};
 use serde::Deserialize;
 
@@ -120,6 +124,15 @@ impl Link {
             serde_json::from_slice(&answer.ok()?.body).ok()
         };
         answered().unwrap_or_else(|| self.fleet.usage(asked))
+    }
+
+    /// Searches the conversations of this machine. The daemon knows nothing that this process does not, so it is not asked.
+    pub(crate) fn search(
+        &self,
+        asked: &SearchQuery,
+        tell: &mut dyn FnMut(Told) -> ControlFlow<()>,
+    ) -> SearchEnd {
+        self.fleet.search(asked, tell)
     }
 
     fn find_there(

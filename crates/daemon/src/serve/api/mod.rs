@@ -14,6 +14,7 @@ mod locks;
 mod messages;
 mod openapi;
 mod routes;
+mod search;
 mod sessions;
 mod steer;
 mod usage;
