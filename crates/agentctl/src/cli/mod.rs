@@ -34,12 +34,14 @@ pub(crate) mod rows;
 mod runner;
 mod schema;
 mod screen;
+mod search;
 mod send;
 mod serve_stdio;
 mod status;
 mod stop;
 mod target;
 mod trust;
+mod usage;
 mod wait;
 mod watch;
 mod welcome;
@@ -124,6 +126,8 @@ enum Command {
     Attach(attach::Args),
     Wait(wait::Args),
     Inbox(inbox::Args),
+    Search(search::Args),
+    Usage(usage::Args),
     Approve(answer::ApproveArgs),
     Deny(answer::DenyArgs),
     Answer(answer::AnswerArgs),
@@ -273,6 +277,8 @@ pub(crate) fn run(cli: Cli, surroundings: Surroundings, out: &mut Output) -> Res
         Some(Command::Stop(args)) => stop::run(&args, surroundings, out),
         Some(Command::Wait(args)) => wait::run(&args, surroundings, out),
         Some(Command::Inbox(args)) => inbox::run(&args, surroundings, out),
+        Some(Command::Search(args)) => search::run(&args, surroundings, out),
+        Some(Command::Usage(args)) => usage::run(&args, surroundings, out),
         Some(Command::Attach(args)) => attach::run(&args, surroundings, out),
         Some(Command::Lock(args)) => lock::run(&args, surroundings, out),
         Some(Command::Unlock(args)) => lock::unlock(&args, surroundings, out),

@@ -296,6 +296,12 @@ impl Surroundings {
     pub(crate) fn meant(&self, path: &Path) -> PathBuf {
         path::meant(path, self.home.as_deref(), self.cwd.as_deref())
     }
+
+    /// The same folder as its real path and as typed: agents may have recorded either.
+    pub(crate) fn meant_folders(&self, given: &Path) -> Vec<PathBuf> {
+        let typed = self.cwd.as_ref().map(|cwd| cwd.join(given));
+        std::iter::once(self.meant(given)).chain(typed).collect()
+    }
 }
 
 #[expect(clippy::disallowed_methods, reason = "the one place that reads the clock")]

@@ -15,8 +15,10 @@ mod locks;
 mod messages;
 mod openapi;
 mod routes;
+mod search;
 mod sessions;
 mod steer;
+mod usage;
 mod worktrees;
 
 use std::sync::Arc;
@@ -37,6 +39,7 @@ pub use daemon::DaemonStatus;
 pub use messages::Messages;
 pub use openapi::{document, text as document_text};
 pub(crate) use sessions::run_blocking;
+pub use usage::usage_pairs;
 
 pub(crate) type App = Arc<Shared>;
 
