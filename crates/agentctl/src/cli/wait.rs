@@ -2,7 +2,7 @@
 //! their turn ended.
 
 use std::io::Write;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use agentctl_adapters::agents::acp;
 use agentctl_fleet::read::wait::{Until, Wait};
@@ -18,16 +18,12 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::link::Link;
 use crate::link::daemon_process::DaemonProcess;
-use crate::link::hints::{HINT_TIMEOUT, Hints};
+use crate::link::waiting::{self, Ended};
 use crate::output::Output;
 use crate::render::sessions::{self, short_ids};
 use crate::render::width::cut_end;
 use crate::render::{json, request, style, time};
 use crate::surroundings::Surroundings;
-
-/// How often the sessions are surveyed, without and with a daemon that announces changes.
-const POLL_INTERVAL: Duration = Duration::from_millis(400);
-const FALLBACK_INTERVAL: Duration = Duration::from_secs(3);
 
 /// Wait until sessions are idle or stopped, or in another state
 #[derive(Debug, clap::Args)]
@@ -157,45 +153,22 @@ fn wait_out(
     surroundings: &Surroundings,
     out: &mut Output,
 ) -> Exit {
-    let began = Instant::now();
-    let mut hints = Hints::default();
-    if !wait.is_over() {
-        let link = Link::open(surroundings);
-        hints = link.map(|link| Hints::of_sessions(&link, wait.open())).unwrap_or_default();
-        // Changes from before the hints began are not announced.
-        if hints.are_given() {
-            wait.update(&fleet.survey(&wait.query()));
+    let mut shown = None;
+    let ended = waiting::until_over(wait, fleet, timeout, surroundings, |open, waited| {
+        let line = progress(open, waited, surroundings.now());
+        if shown.as_ref() != Some(&line) {
+            out.progress(Some(&line));
+            shown = Some(line);
         }
-    }
-    let mut pause = || {
-        let surveyed_at = Instant::now();
-        while surveyed_at.elapsed() < if hints.are_given() { FALLBACK_INTERVAL } else { POLL_INTERVAL } {
-            if interrupt.came() {
-                return Some(Exit::Interrupted);
-            }
-            if timeout.is_some_and(|timeout| began.elapsed() >= timeout) {
-                return Some(Exit::Timeout);
-            }
-            if !hints.are_given() {
-                std::thread::sleep(HINT_TIMEOUT);
-            } else if hints.next().is_some() {
-                break;
-            }
-        }
-        None
-    };
-    let ended = loop {
-        if wait.is_over() {
-            break if wait.went_well() { Exit::Done } else { Exit::Failed };
-        }
-        out.progress(Some(&progress(wait.open(), began.elapsed(), surroundings.now())));
-        if let Some(ended) = pause() {
-            break ended;
-        }
-        wait.update(&fleet.survey(&wait.query()));
-    };
+        interrupt.came()
+    });
     out.progress(None);
-    ended
+    match ended {
+        Ended::Over if wait.went_well() => Exit::Done,
+        Ended::Over => Exit::Failed,
+        Ended::TimedOut => Exit::Timeout,
+        Ended::CalledOff => Exit::Interrupted,
+    }
 }
 
 /// One line about the sessions that have not reached the state yet.
