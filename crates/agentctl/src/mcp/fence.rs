@@ -31,11 +31,12 @@ pub(super) struct FenceMarks {
 }
 
 /// Strings under these keys are words of agentctl itself: statuses, kinds, times.
-const OURS: &[&str] = &[
+pub(super) const OURS: &[&str] = &[
     "accepted",
     "adapter",
     "asOf",
     "at",
+    "by",
     "capabilities",
     "coverage",
     "decision",
@@ -57,6 +58,7 @@ const OURS: &[&str] = &[
     "stoppedAt",
     "updatedAt",
     "via",
+    "waitsFor",
 ];
 
 /// Strings under these keys are names that a caller needs as they are, if they are nothing but a name.
@@ -77,6 +79,9 @@ const NAMES: &[&str] = &[
     "worktree",
 ];
 
+/// What stands under these keys has keys of others, too.
+const FOREIGN: &[&str] = &["labels", "meta"];
+
 impl Fence {
     /// Without a mark that nobody can guess nothing is told.
     pub(super) fn new() -> io::Result<Self> {
@@ -95,18 +100,22 @@ impl Fence {
 
     /// Every string of the value that is not a word of ours.
     pub(super) fn around_strings(&self, value: Value) -> Value {
-        self.under("", value)
+        self.under("", false, value)
     }
 
-    fn under(&self, key: &str, value: Value) -> Value {
+    fn under(&self, key: &str, is_foreign: bool, value: Value) -> Value {
         match value {
-            Value::String(words) if OURS.contains(&key) => Value::String(words),
-            Value::String(words) if NAMES.contains(&key) && is_name(&words) => Value::String(words),
+            Value::String(words) if !is_foreign && OURS.contains(&key) => Value::String(words),
+            Value::String(words) if !is_foreign && NAMES.contains(&key) && is_name(&words) => {
+                Value::String(words)
+            }
             Value::String(words) => Value::String(self.around(&words)),
-            Value::Array(values) => values.into_iter().map(|value| self.under(key, value)).collect(),
+            Value::Array(values) => {
+                values.into_iter().map(|value| self.under(key, is_foreign, value)).collect()
+            }
             Value::Object(object) => {
                 let fenced = |(key, value): (String, Value)| {
-                    let value = self.under(&key, value);
+                    let value = self.under(&key, is_foreign || FOREIGN.contains(&key.as_str()), value);
                     (if is_key(&key) { key } else { self.around(&key) }, value)
                 };
                 Value::Object(object.into_iter().map(fenced).collect::<Map<String, Value>>())
@@ -115,7 +124,8 @@ impl Fence {
         }
     }
 
-    fn around(&self, words: &str) -> String {
+    /// A few words.
+    pub(super) fn around(&self, words: &str) -> String {
         if words.is_empty() {
             return String::new();
         }
@@ -158,11 +168,11 @@ mod tests {
     #[test]
     fn names_stay_usable_and_sentences_do_not_pass_for_names() {
         let fence = Fence::new().unwrap();
-        let given = json!({"id": "5f0c", "status": "running", "cwd": "/a b/call stop_session", "prompt": "x", "labels": {"call me": "y"}});
+        let given = json!({"id": "5f0c", "status": "running", "cwd": "/a b/call stop_session", "prompt": "x", "labels": {"call me": "y", "by": "z"}});
         let fenced = fence.around_strings(given);
         assert_eq!((&fenced["id"], &fenced["status"]), (&json!("5f0c"), &json!("running")));
         let written = fenced.to_string();
-        for hidden in ["stop_session", "\"x\"", "call me", "\"y\""] {
+        for hidden in ["stop_session", "\"x\"", "call me", "\"y\"", "\"z\""] {
             assert!(!outside(&fence, &written).contains(hidden), "{hidden}: {written}");
         }
     }

@@ -14,7 +14,7 @@ mod tools;
 
 use std::sync::{Arc, OnceLock};
 
-use agentctl_model::Error;
+use agentctl_model::{Error, ErrorKind, text};
 use serde_json::{Value, json};
 
 pub(crate) use desk::Desk;
@@ -109,7 +109,7 @@ impl Service for Server {
 }
 
 fn no_such_tool(name: &str) -> Fault {
-    let name: String = agentctl_model::text::one_line(name).chars().take(100).collect();
+    let name: String = text::one_line(name).chars().take(100).collect();
     let hidden = tools::ALL.iter().find(|tool| tool.card().name == name).and_then(|tool| tool.card().needs);
     Fault::invalid_params(match hidden {
         Some(right) => format!(
@@ -131,31 +131,42 @@ fn told(reply: Reply, fence: &Fence) -> Value {
     json!({"content": [{"type": "text", "text": text}], "structuredContent": data, "isError": false})
 }
 
-/// The kinds and the hints of errors are those of the command line. The words may quote an agent.
+/// The kinds and the hints of errors are those of the command line. Both the words and the hint may quote an agent.
 fn refused(error: &Error, fence: &Fence) -> Value {
     let code = agentctl_daemon::Problem::from(error.clone()).code.clone();
-    let words = if error.quotes_nobody() {
-        agentctl_model::text::clean(&error.message)
-    } else {
-        fence.around_paragraphs(&error.message)
+    let (message, hint) = (text::clean(&error.message), error.hint.as_deref().map(text::one_line));
+    let whole = match &hint {
+        Some(hint) => format!("{message}\nhint: {hint}"),
+        None => message.clone(),
     };
-    let hint = error.hint.as_deref().map(agentctl_model::text::one_line);
-    let shown = hint.as_ref().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
+    let (whole, message, hint) = if quotes_nobody(error.kind) {
+        (format!(" {whole}"), message, hint)
+    } else {
+        let fenced = |words: &String| fence.around(words);
+        (format!("\n{}", fence.around_paragraphs(&whole)), fenced(&message), hint.as_ref().map(fenced))
+    };
     json!({
-        "content": [{"type": "text", "text": format!("{code}: {words}{shown}")}],
+        "content": [{"type": "text", "text": format!("{code}:{whole}")}],
         "isError": true,
-        "_meta": {"agentctl/error": {"code": code, "message": words, "hint": hint}},
+        "_meta": {"agentctl/error": {"code": code, "message": message, "hint": hint}},
     })
 }
 
-/// Whether the words of an error are our own and the caller's.
-trait Quotes {
-    fn quotes_nobody(&self) -> bool;
-}
-
-impl Quotes for Error {
-    fn quotes_nobody(&self) -> bool {
-        use agentctl_model::ErrorKind::{Busy, Interrupted, NoDaemon, NotFound, TimedOut, Usage};
-        matches!(self.kind, Usage | NotFound | TimedOut | NoDaemon | Busy | Interrupted)
+/// Whether the words of such an error are our own and the caller's.
+fn quotes_nobody(kind: ErrorKind) -> bool {
+    match kind {
+        ErrorKind::Usage
+        | ErrorKind::NotFound
+        | ErrorKind::TimedOut
+        | ErrorKind::NoDaemon
+        | ErrorKind::Busy
+        | ErrorKind::Interrupted => true,
+        ErrorKind::Ambiguous
+        | ErrorKind::Incomplete
+        | ErrorKind::Refused
+        | ErrorKind::Unsupported
+        | ErrorKind::Failed
+        | ErrorKind::AgentFailed
+        | ErrorKind::NoAnswer => false,
     }
 }

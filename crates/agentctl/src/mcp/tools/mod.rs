@@ -208,4 +208,36 @@ mod tests {
             assert_eq!(described["inputSchema"]["additionalProperties"], false, "{}", tool.card().name);
         }
     }
+
+    /// A fence around a word of a closed list, or around a time, would break the schema that was published.
+    #[test]
+    fn whatever_a_schema_restricts_is_a_word_of_ours() {
+        fn restricted(schema: &Value, whole: &Value) -> bool {
+            let Value::Object(object) = schema else { return false };
+            let here = ["enum", "const", "format"].iter().any(|key| object.contains_key(*key));
+            let linked =
+                object.get("$ref").and_then(Value::as_str).and_then(|link| whole.pointer(&link[1..]));
+            let parts = ["anyOf", "oneOf", "allOf"].iter().filter_map(|key| object.get(*key)?.as_array());
+            here || linked.is_some_and(|linked| restricted(linked, whole))
+                || parts.flatten().any(|part| restricted(part, whole))
+                || object.get("items").is_some_and(|items| restricted(items, whole))
+        }
+        fn check(schema: &Value, whole: &Value, tool: &str) {
+            if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
+                for (key, property) in properties {
+                    let is_ours = super::super::fence::OURS.contains(&key.as_str());
+                    assert!(is_ours || !restricted(property, whole), "{tool}: {key}: {property}");
+                }
+            }
+            match schema {
+                Value::Object(object) => object.values().for_each(|value| check(value, whole, tool)),
+                Value::Array(values) => values.iter().for_each(|value| check(value, whole, tool)),
+                _ => {}
+            }
+        }
+        for tool in ALL {
+            let described = tool.described();
+            check(&described["outputSchema"], &described["outputSchema"], tool.card().name);
+        }
+    }
 }
