@@ -1,10 +1,12 @@
 //! Where answers come from: the daemon if one runs, or else this process. The same function answers in both,
 //! so the answers are the same. Never starts a daemon.
 
+pub(crate) mod asked;
 pub(crate) mod client;
 pub(crate) mod daemon_process;
 pub(crate) mod hints;
 pub(crate) mod hosts;
+pub(crate) mod waiting;
 
 use std::io;
 use std::ops::ControlFlow;

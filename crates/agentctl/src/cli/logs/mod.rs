@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use agentctl_fleet::{Purpose, Query};
 use agentctl_model::{ErrorKind, Status, Surveyed, text};
 
+use super::host_args::only_there;
 use super::peek::{Reader, print_last};
 use super::target::Target;
 use crate::exit_codes::Exit;

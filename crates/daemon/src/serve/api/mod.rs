@@ -1,5 +1,6 @@
 //! The API. One table of routes produces both the router and the document, so that they cannot disagree.
 
+mod actions;
 mod adapters_and_health;
 mod body;
 mod daemon;

@@ -14,8 +14,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value};
 
 use super::{
-    App, DaemonStatus, adapters_and_health, daemon, events, fuses, groups, hosts, inbox, launch, locks,
-    messages, openapi, search, sessions, steer, usage, worktrees,
+    App, DaemonStatus, actions, adapters_and_health, daemon, events, fuses, groups, hosts, inbox, launch,
+    locks, messages, openapi, search, sessions, steer, usage, worktrees,
 };
 use crate::fuses::{Extension, FuseList, FuseSpec};
 use crate::serve::query::{DETAIL, LIST, Parameters, TARGET};
@@ -422,6 +422,17 @@ pub(crate) const ROUTES: &[Route] = &[
             since, gets `reset` and a `snapshot` of the current state of everything.",
         )],
         handler: || get(events::stream),
+    },
+    Route {
+        path: "/v1/actions",
+        operations: &[Operation::post(
+            "tellAction",
+            "Tell what a program asked for, as an event",
+            of::<actions::ActionTold>,
+        )
+        .takes(of::<actions::ActionBody>)
+        .notes("On the unix socket alone: `agentctl mcp` and `agentctl acp` tell what they did, and on whose behalf.")],
+        handler: || post(actions::tell),
     },
     Route {
         path: "/v1/fuses",
