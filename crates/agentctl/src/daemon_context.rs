@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentctl_adapters::Memory;
-use agentctl_daemon::{FarRequest, NotifySettings, Passed, SessionStopper, Settings, WebhookSettings};
+use agentctl_daemon::{
+    BusSettings, FarRequest, NotifySettings, Passed, SessionStopper, Settings, WebhookSettings,
+};
 use agentctl_fleet::act::asker::Asker;
 use agentctl_fleet::act::launch::Launcher;
 use agentctl_fleet::known_agents;
@@ -78,6 +80,12 @@ impl Settings for DaemonContext {
         }
         let notify = settings.notify;
         Some(NotifySettings { command: notify.command.value?, on: notify.on.value })
+    }
+
+    fn bus(&self) -> Option<BusSettings> {
+        let settings = self.surroundings.settings().ok()?;
+        let nats = self.surroundings.bus(&settings).ok()??;
+        Some(BusSettings { nats, instance: self.surroundings.instance() })
     }
 
     fn hosts(&self) -> Result<Vec<HostReport>, Error> {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use agentctl_fleet::act::launch::Launcher;
 use agentctl_fleet::{AdapterEntry, Fleet, Listing, Query};
+use agentctl_hosts::nats::NatsSettings;
 use agentctl_model::{Error, HostReport, Session};
 
 /// The receiver of webhooks.
@@ -25,6 +26,14 @@ pub struct NotifySettings {
     pub on: Vec<String>,
 }
 
+/// The bus that this machine serves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BusSettings {
+    pub nats: NatsSettings,
+    /// Which agentctl folder of which user this is, since which boot.
+    pub instance: String,
+}
+
 pub trait Settings: Send + Sync + 'static {
     /// Every source under the current settings, or what is wrong with the settings.
     fn fleet(&self) -> Result<Fleet, String>;
@@ -38,6 +47,9 @@ pub trait Settings: Send + Sync + 'static {
     fn webhook(&self) -> Option<WebhookSettings>;
 
     fn notify(&self) -> Option<NotifySettings>;
+
+    /// `None` where the settings name no bus, or something in them is wrong.
+    fn bus(&self) -> Option<BusSettings>;
 
     /// This machine and all others that are known, and how each was heard.
     fn hosts(&self) -> Result<Vec<HostReport>, Error>;

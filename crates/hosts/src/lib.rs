@@ -10,6 +10,7 @@ mod failure;
 mod greeting;
 mod instance;
 mod name;
+pub mod nats;
 mod pipe;
 mod road;
 pub mod ssh;

@@ -29,7 +29,7 @@ pub(super) fn sessions(typed: &OsStr) -> Vec<CompletionCandidate> {
     let Ok(fleet) = surroundings.fleet() else { return Vec::new() };
     let fits = Fits::of(&std::env::args_os().collect::<Vec<_>>());
     if let Some((name, id)) = typed.split_once('/')
-        && let Some(host) = Roster::of(&surroundings).ok().and_then(|roster| roster.get(name).cloned())
+        && let Some(host) = Roster::of(&surroundings).ok().and_then(|roster| roster.get(name))
     {
         return sessions_of(host, id, fits);
     }

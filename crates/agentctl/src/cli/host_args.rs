@@ -53,7 +53,7 @@ impl HostArgs {
             return Ok(None);
         }
         let asked = self.meant(&Roster::of(surroundings)?, &agentctl_fleet::own_name())?;
-        match (asked.local, asked.others.as_slice()) {
+        match (asked.local, asked.each().as_slice()) {
             (true, []) => Ok(None),
             (false, [one]) => Ok(Some(one.clone())),
             _ => Err(Failure::new(ErrorKind::Usage, "this is done on one machine at a time")
@@ -64,21 +64,26 @@ impl HostArgs {
     /// Refuses other machines for a command that has no way to them.
     pub(crate) fn only_here(&self, surroundings: &Surroundings, what: &str) -> Result<(), Failure> {
         let Some(far) = self.one(surroundings)? else { return Ok(()) };
-        let message = format!("{what} is done on that machine itself");
-        let there = format!("there, `agentctl {what}` does it: `ssh HOST agentctl {what}`");
-        Err(Failure::new(ErrorKind::Unsupported, message).hint(there.replace("HOST", far.name.as_str())))
+        Err(only_there(&far.name, what))
     }
+}
+
+/// Refuses what has no way to another machine.
+pub(crate) fn only_there(host: &HostName, what: &str) -> Failure {
+    let message = format!("{what} is done on that machine itself");
+    let hint = format!("there, `agentctl {what}` does it: `ssh {host} agentctl {what}`");
+    Failure::new(ErrorKind::Unsupported, message).hint(hint)
 }
 
 /// The machines of these names; without any it is this one.
 pub(crate) fn named(names: &[String], roster: &Roster, own_name: &str) -> Result<Asked, Failure> {
-    let mut asked = Asked { local: names.is_empty(), others: Vec::new() };
+    let mut asked = Asked { local: names.is_empty(), ..Asked::default() };
     for name in names {
         if name == ALL {
             asked = roster.everybody();
         } else if let Some(host) = roster.get(name) {
             if !asked.others.iter().any(|known| known.name == host.name) {
-                asked.others.push(host.clone());
+                asked.others.push(host);
             }
         } else if is_here(name, own_name) {
             asked.local = true;

@@ -1,6 +1,7 @@
 //! `agentctl hosts`: the machines that can be asked, and what is wrong with one that cannot.
 
 use std::io::Write;
+use std::path::PathBuf;
 
 use agentctl_fleet::{Query, Wanted};
 use agentctl_hosts::{Ask, RoadFailure, Step};
@@ -8,7 +9,7 @@ use agentctl_model::{CoverageKind, HostList, HostReport, text};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::host_args;
+use super::{host_args, roster};
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::link::Link;
@@ -29,7 +30,13 @@ use crate::surroundings::Surroundings;
     program = \"~/bin/agentctl\"   if it is not on the PATH there\n  \
     timeout = \"5s\"\n\n\
     Nothing but agentctl is needed there: your own ssh, its keys and its config are\n\
-    the road. A machine that cannot be asked is a row with its reason."
+    the road. For a fleet, the daemons meet at a NATS server:\n\n  \
+    [nats]\n  \
+    url = \"tls://nats.example:4222\"\n  \
+    nkey = \"~/.agentctl/nats.key\"   or creds = \"FILE\"\n  \
+    name = \"dev1\"                  of this machine there\n  \
+    serve = \"read\"                 off, read or act: what the bus may do here\n\n\
+    A machine that cannot be asked is a row with its reason."
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -46,11 +53,23 @@ pub(crate) struct Args {
 enum Command {
     /// Try the way to one machine step by step, and say what fails
     Check {
-        /// A host of config.toml
+        /// A host of config.toml or of the bus
         name: String,
         /// As JSON
         #[arg(long)]
         json: bool,
+    },
+    /// Make the roster of the bus, as its administrator
+    Init,
+    /// Take a machine out of the roster of the bus
+    Forget { name: String },
+    /// Make the key of a new user of the bus, and print its public half
+    Key {
+        /// Where the secret half goes; it must not be there yet
+        file: PathBuf,
+        /// Say what a machine of this name may subscribe to
+        #[arg(long)]
+        name: Option<String>,
     },
 }
 
@@ -73,8 +92,14 @@ struct CheckedStep {
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let roster = Roster::of(surroundings)?;
-    if let Some(Command::Check { name, json }) = &args.command {
-        return check(name, *json, &roster, out);
+    match &args.command {
+        None => {}
+        Some(Command::Check { name, json }) => return check(name, *json, &roster, out),
+        Some(Command::Init) => return roster::init(surroundings, out),
+        Some(Command::Forget { name }) => return roster::forget(name, surroundings, out),
+        Some(Command::Key { file, name }) => {
+            return roster::new_key(file, name.as_deref(), surroundings, out);
+        }
     }
     let link = Link::open(surroundings)?;
     let hosts = roster.list_with(&roster.everybody(), &Query::new(Wanted::Live), &link).hosts;
@@ -91,7 +116,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
             out.hint(&format!("{}: {hint}", host.name));
         }
     }
-    if roster.hosts.is_empty() {
+    if roster.hosts.is_empty() && roster.bus.is_none() {
         out.hint("no other machine is known; `agentctl hosts --help` says how to name one");
     }
     Ok(exit)

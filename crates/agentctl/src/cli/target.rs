@@ -2,10 +2,11 @@
 //! do not match exactly one session.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use agentctl_fleet::{FindError, Fleet, Purpose, Selector};
 use agentctl_hosts::RoadFailure;
-use agentctl_model::{Error, ErrorKind, SourceReport, Surveyed, text};
+use agentctl_model::{Error, ErrorKind, Road, SourceReport, Surveyed, text};
 use clap::builder::NonEmptyStringValueParser;
 use clap_complete::engine::ArgValueCompleter;
 
@@ -192,13 +193,14 @@ impl NarrowingArgs {
         };
         let mut search = Search::new(text, asked.local.then(|| surroundings.instance()));
         let here = asked.local.then(|| self.selector(text, finder.fleet(), surroundings)).transpose()?;
-        let heard = side_by_side(&asked.others, |host| host.find(&there, purpose));
+        let others = asked.each();
+        let heard = side_by_side(&others, |host| host.find(&there, purpose));
         if let Some(here) = here {
             let found = finder.find(&here, purpose);
             let located = |(found, sources)| Located { found, sources, far: None, as_of: None };
             search.add(None, found.map(located).map_err(NotLocated::Not));
         }
-        for (host, heard) in asked.others.iter().zip(heard) {
+        for (host, heard) in others.iter().zip(heard) {
             search.add(Some(host), heard);
         }
         search.end(|error, far| self.explain(&error, far, surroundings, out.aside_width()))
@@ -347,8 +349,9 @@ impl Machines {
         surroundings: &Surroundings,
     ) -> Result<Self, Failure> {
         let given = hosts.are_given();
-        if !given && surroundings.settings()?.hosts.is_empty() {
-            return Ok(Self { asked: Asked { local: true, others: Vec::new() }, given, roster: None });
+        let settings = surroundings.settings()?;
+        if !given && settings.hosts.is_empty() && settings.nats.is_none() {
+            return Ok(Self { asked: Asked::here(), given, roster: None });
         }
         let (roster, own_name) = (Roster::of(surroundings)?, agentctl_fleet::own_name());
         let asked = match purpose {
@@ -362,13 +365,15 @@ impl Machines {
     fn named<'t>(&self, text: &'t str, own_name: &str) -> Option<(Asked, &'t str)> {
         let (name, rest) = text.split_once('/').filter(|(_, rest)| !rest.is_empty())?;
         let host = self.roster.as_ref().and_then(|roster| roster.get(name));
-        let host =
-            host.filter(|_| !self.given || self.asked.others.iter().any(|asked| asked.name.as_str() == name));
-        if let Some(host) = host {
-            return Some((Asked { local: false, others: vec![host.clone()] }, rest));
+        let is_asked = |host: &Arc<RosterHost>| {
+            self.asked.others.iter().any(|asked| asked.name == host.name)
+                || (self.asked.bus.is_some() && host.road.via() == Road::Nats)
+        };
+        if let Some(host) = host.filter(|host| !self.given || is_asked(host)) {
+            return Some((Asked::one(host), rest));
         }
         let is_here = self.roster.is_some() && self.asked.local && is_here(name, own_name);
-        is_here.then(|| (Asked { local: true, others: Vec::new() }, rest))
+        is_here.then(|| (Asked::here(), rest))
     }
 }
 

@@ -32,7 +32,7 @@ use crate::shared::{Parts, Phase, Shared};
 use crate::tell::webhooks::{Outbox, start_senders};
 use crate::watch::live;
 
-use crate::serve::server;
+use crate::serve::{nats, server};
 use crate::watch::{launches, own_files};
 
 /// How long open requests may take after the daemon was asked to end.
@@ -206,6 +206,7 @@ fn serve(
     let watching = start_watching(shared)?;
     // The listeners are already open, so that other requests do not take the daemon for hung.
     let served = runtime.spawn(server::serve(shared.clone(), unix, tcp));
+    runtime.spawn(nats::serve(shared.clone()));
     watching.await_first_survey(shared);
     launches::announce_abandoned(shared);
     start_senders(shared)?;

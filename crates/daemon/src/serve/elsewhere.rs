@@ -81,6 +81,11 @@ async fn passed(
         Peer::Tcp => {
             return Err(Problem::forbidden("this is done on another machine on the unix socket alone"));
         }
+        // Whom this machine can reach is not the bus's to use.
+        Peer::Nats(_) => {
+            return Err(Problem::forbidden("a machine of the bus asks no other machine for somebody else")
+                .hint("ask that machine itself"));
+        }
     }
     if reads && path == "/v1/sessions" {
         let pairs = query::parse(Some(rest), &[LIST])?;

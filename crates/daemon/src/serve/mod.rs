@@ -7,6 +7,7 @@ mod chosen_sources;
 mod connections;
 pub(crate) mod elsewhere;
 mod guard;
+pub(crate) mod nats;
 pub(crate) mod problem;
 pub(crate) mod query;
 pub(crate) mod server;

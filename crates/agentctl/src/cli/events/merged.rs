@@ -59,8 +59,8 @@ pub(super) fn run(
     let mut cursors = given.transpose()?.unwrap_or_default();
     let interrupt = Interrupt::listen();
     let (sender, news) = channel();
-    for host in &asked.others {
-        let (host, sender, target) = (host.clone(), sender.clone(), args.target());
+    for host in asked.each() {
+        let (sender, target) = (sender.clone(), args.target());
         let cursor = cursors.get(host.name.as_str()).map(str::to_owned);
         std::thread::spawn(move || listen(&host, &target, cursor, &sender));
     }

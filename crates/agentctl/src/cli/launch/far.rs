@@ -62,12 +62,13 @@ pub(super) fn run(
     };
     let body = args.body(prompt.as_deref(), cwd.as_deref())?;
     let side_by_side = matrix.is_some() || slots.len() > 1;
-    if let ([host], [slot], false) = (asked.others.as_slice(), slots.as_slice(), side_by_side) {
+    let hosts = asked.each();
+    if let ([host], [slot], false) = (hosts.as_slice(), slots.as_slice(), side_by_side) {
         let body = with(body, slot.pairs().chain(args.worktree_body()?));
         return one(args, host, &Value::Object(body), surroundings, out);
     }
     let base = args.base_branch.clone().or_else(|| listed.and_then(|matrix| matrix.base_branch.clone()));
-    let shares = spread(&asked.others, slots)?;
+    let shares = spread(&hosts, slots)?;
     several(args, &shares, body, base.as_deref(), surroundings, out)
 }
 

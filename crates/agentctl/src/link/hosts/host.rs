@@ -141,7 +141,7 @@ pub(super) fn is_not_known_there(problem: &Problem) -> bool {
     route || (problem.code == "usage" && name)
 }
 
-fn understood<T: DeserializeOwned>(answer: &Answer) -> Result<T, Unanswered> {
+pub(super) fn understood<T: DeserializeOwned>(answer: &Answer) -> Result<T, Unanswered> {
     let unreadable = |words: String| {
         Unanswered::Road(
             RoadFailure::new(Step::Answer, words).hint("the versions there and here may be too far apart"),

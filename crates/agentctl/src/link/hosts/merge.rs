@@ -1,6 +1,6 @@
 //! One machine is one host, by however many roads it was reached. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use agentctl_model::{CoverageKind, HostReport, Road, Session};
 use serde_json::Value;
@@ -25,6 +25,10 @@ pub(crate) fn merge<T>(
     mut heard: Vec<Heard<T>>,
 ) -> (Vec<HostReport>, Vec<(String, T)>) {
     let mut known: Vec<Option<String>> = rows.iter().map(|_| Some(own.to_owned())).collect();
+    // Where each instance and each name stands among the rows.
+    let mut by_instance: HashMap<String, usize> = rows.iter().map(|_| (own.to_owned(), 0)).collect();
+    let mut by_name: HashMap<String, usize> =
+        rows.iter().enumerate().map(|(index, row)| (row.name.clone(), index)).collect();
     let mut answers: Vec<(String, T)> = Vec::new();
     heard.sort_by_key(|one| match one.report.via {
         Road::Local => 0,
@@ -32,8 +36,8 @@ pub(crate) fn merge<T>(
         Road::Nats => 2,
     });
     for Heard { answer, report, instance } in heard {
-        let same = known.iter().position(|seen| instance.is_some() && *seen == instance);
-        if let Some(row) = same.and_then(|index| rows.get_mut(index)) {
+        let same = instance.as_ref().and_then(|instance| by_instance.get(instance));
+        if let Some(row) = same.and_then(|index| rows.get_mut(*index)) {
             // A road on which it answered counts before one on which it only greeted.
             let mut other = report;
             if let Some(answer) =
@@ -42,19 +46,21 @@ pub(crate) fn merge<T>(
                 answers.push((other.name.clone(), answer));
                 other.also_as = std::mem::take(&mut row.also_as);
                 std::mem::swap(row, &mut other);
+                by_name.extend(same.map(|index| (row.name.clone(), *index)));
             }
             if row.name != other.name && !row.also_as.contains(&other.name) {
                 row.also_as.push(other.name);
             }
             continue;
         }
-        if let Some(index) = rows.iter().position(|row| row.name == report.name) {
+        if let Some(&index) = by_name.get(&report.name) {
             // Two roads of one name: if one of them was not heard, the other one speaks.
             let row = &mut rows[index];
             match (&known[index], &instance) {
                 (_, None) => {}
                 (None, Some(_)) => {
                     *row = report;
+                    by_instance.extend(instance.clone().map(|instance| (instance, index)));
                     known[index] = instance;
                     answers.extend(answer.map(|answer| (row.name.clone(), answer)));
                 }
@@ -66,6 +72,8 @@ pub(crate) fn merge<T>(
             continue;
         }
         answers.extend(answer.map(|answer| (report.name.clone(), answer)));
+        by_name.insert(report.name.clone(), rows.len());
+        by_instance.extend(instance.clone().map(|instance| (instance, rows.len())));
         rows.push(report);
         known.push(instance);
     }

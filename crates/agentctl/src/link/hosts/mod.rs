@@ -1,6 +1,7 @@
 //! The roster: this machine and the hosts of the settings. Each is asked for itself and at the same time as the others,
 //! and one that cannot be heard is a row with its reason.
 
+mod bus;
 mod find;
 mod host;
 mod merge;
@@ -21,6 +22,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+pub(crate) use self::bus::BusHosts;
 pub(crate) use self::find::{Located, NotLocated, full, path_of};
 pub(crate) use self::host::{RosterHost, Unanswered};
 pub(crate) use self::merge::{Heard, merge};
@@ -39,6 +41,7 @@ pub(crate) struct Roster {
     pub(crate) hosts: Vec<Arc<RosterHost>>,
     /// What is asked where the command line names no host.
     pub(crate) default: Option<String>,
+    pub(crate) bus: Option<BusHosts>,
     /// Tells whether another name leads to this machine.
     instance: String,
 }
@@ -48,6 +51,8 @@ pub(crate) struct Roster {
 pub(crate) struct Asked {
     pub(crate) local: bool,
     pub(crate) others: Vec<Arc<RosterHost>>,
+    /// All machines of the bus.
+    pub(crate) bus: Option<BusHosts>,
 }
 
 /// What a list says, as far as a row of a host needs it.
@@ -62,6 +67,7 @@ struct HostAnswer {
 impl Roster {
     pub(crate) fn of(surroundings: &Surroundings) -> Result<Self, Failure> {
         let settings = surroundings.settings()?;
+        let bus = BusHosts::of(surroundings, &settings)?;
         let own = surroundings.own_folder().map(|(folder, _)| folder).filter(|folder| folder.is_dir());
         let sockets = own.filter(|_| !settings.hosts.is_empty()).and_then(|own| sockets_folder(&own));
         let over_ssh = settings.hosts.into_iter().map(|(name, host)| {
@@ -70,17 +76,19 @@ impl Roster {
         Ok(Self {
             hosts: over_ssh.collect(),
             default: settings.host.value,
+            bus,
             instance: surroundings.instance(),
         })
     }
 
-    pub(crate) fn get(&self, name: &str) -> Option<&Arc<RosterHost>> {
-        self.hosts.iter().find(|known| known.name.as_str() == name)
+    pub(crate) fn get(&self, name: &str) -> Option<Arc<RosterHost>> {
+        let over_ssh = self.hosts.iter().find(|known| known.name.as_str() == name);
+        over_ssh.cloned().or_else(|| self.bus.as_ref()?.get(name))
     }
 
     /// This machine and every other one.
     pub(crate) fn everybody(&self) -> Asked {
-        Asked { local: true, others: self.hosts.clone() }
+        Asked { local: true, others: self.hosts.clone(), bus: self.bus.clone() }
     }
 
     /// Asks these machines for their sessions, all at once. Nothing is sorted or cut.
@@ -90,10 +98,8 @@ impl Roster {
         let (local, heard) = std::thread::scope(|scope| {
             let local = asked.local.then(|| scope.spawn(|| link.list(query)));
             let heard = target.map(|target| {
-                side_by_side(&asked.others, |host| {
-                    host.hear(&target, |report, answer: &HostAnswer| {
-                        report.heard(answer.as_of, answer.sessions.iter(), &answer.sources);
-                    })
+                asked.hear(&target, |report, answer: &HostAnswer| {
+                    report.heard(answer.as_of, answer.sessions.iter(), &answer.sources);
                 })
             });
             (local.and_then(|local| local.join().ok()), heard.unwrap_or_default())
@@ -140,7 +146,7 @@ impl Roster {
         target: &str,
         told: impl Fn(&mut HostReport, &T) + Sync,
     ) -> (Vec<HostReport>, Vec<(String, T)>) {
-        let heard = side_by_side(&asked.others, |host| host.hear(target, &told));
+        let heard = asked.hear(target, told);
         merge(own, &self.instance, heard)
     }
 }
@@ -148,7 +154,37 @@ impl Roster {
 impl Asked {
     /// Whether this machine alone is asked.
     pub(crate) fn is_here(&self) -> bool {
-        self.local && self.others.is_empty()
+        self.local && self.others.is_empty() && self.bus.is_none()
+    }
+
+    /// This machine alone.
+    pub(crate) fn here() -> Self {
+        Self { local: true, ..Self::default() }
+    }
+
+    /// One other machine.
+    pub(crate) fn one(host: Arc<RosterHost>) -> Self {
+        Self { others: vec![host], ..Self::default() }
+    }
+
+    /// Every other machine, each to be asked for itself.
+    pub(crate) fn each(&self) -> Vec<Arc<RosterHost>> {
+        let of_bus = self.bus.iter().flat_map(BusHosts::hosts);
+        self.others.iter().cloned().chain(of_bus).collect()
+    }
+
+    /// One question to all of them, at once.
+    fn hear<T: DeserializeOwned + Send>(
+        &self,
+        target: &str,
+        told: impl Fn(&mut HostReport, &T) + Sync,
+    ) -> Vec<Heard<T>> {
+        std::thread::scope(|scope| {
+            let of_bus = self.bus.as_ref().map(|bus| scope.spawn(|| bus.hear(target, &told)));
+            let mut heard = side_by_side(&self.others, |host| host.hear(target, &told));
+            heard.extend(of_bus.and_then(|of_bus| of_bus.join().ok()).into_iter().flatten());
+            heard
+        })
     }
 }
 

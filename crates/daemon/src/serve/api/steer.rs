@@ -144,6 +144,7 @@ pub(crate) async fn send(
     Body(body): Body<SendBody, WORDS>,
 ) -> Result<Response, Problem> {
     check_words(&body.message).map_err(Problem::usage)?;
+    peer.check_chosen(&[("command", body.command)])?;
     let selector = selector(id, &pairs);
     let (fleet, target) = find(&app, &peer, &headers, selector, Purpose::Act).await?;
     let options = SteerOptions { as_command: body.command, ..options(body.timeout.as_deref(), &peer)? };
