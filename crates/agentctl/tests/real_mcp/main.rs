@@ -7,4 +7,5 @@
 )]
 
 mod claude;
+mod dies;
 mod judges;
