@@ -2,6 +2,7 @@
 
 use std::io;
 
+use agentctl_daemon::Problem;
 use agentctl_fleet::StoreError;
 use agentctl_fleet::worktree::WorktreeError;
 use agentctl_model::{Error, ErrorKind, text};
@@ -50,6 +51,18 @@ impl Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         Self::Said(Error { message: text::clean(&error.message), ..error })
+    }
+}
+
+/// A refusal of the API, as if this process had refused itself: the kind is that of one total map.
+impl From<&Problem> for Failure {
+    fn from(problem: &Problem) -> Self {
+        let failure = Self::from(Error::new(problem.kind(), problem.detail.clone()));
+        // A hint that names a route is meant for programs and is no next step at a command line.
+        match &problem.hint {
+            Some(hint) if !hint.starts_with("GET /") => failure.hint(text::clean(hint)),
+            _ => failure,
+        }
     }
 }
 

@@ -16,7 +16,7 @@ mod explain;
 mod fuse;
 mod fuses;
 mod group;
-mod host_args;
+pub(crate) mod host_args;
 mod hosts;
 mod inbox;
 mod interrupt;
@@ -31,16 +31,19 @@ mod message;
 mod peek;
 mod prune;
 mod resume;
+mod roster;
 pub(crate) mod rows;
 mod runner;
 mod schema;
 mod screen;
+mod search;
 mod send;
 mod serve_stdio;
 mod status;
 mod stop;
 pub(crate) mod target;
 mod trust;
+mod usage;
 mod wait;
 mod watch;
 mod welcome;
@@ -125,6 +128,8 @@ enum Command {
     Attach(attach::Args),
     Wait(wait::Args),
     Inbox(inbox::Args),
+    Search(search::Args),
+    Usage(usage::Args),
     Approve(answer::ApproveArgs),
     Deny(answer::DenyArgs),
     Answer(answer::AnswerArgs),
@@ -284,6 +289,8 @@ pub(crate) fn run(cli: Cli, surroundings: Surroundings, out: &mut Output) -> Res
         Some(Command::Stop(args)) => stop::run(&args, surroundings, out),
         Some(Command::Wait(args)) => wait::run(&args, surroundings, out),
         Some(Command::Inbox(args)) => inbox::run(&args, surroundings, out),
+        Some(Command::Search(args)) => search::run(&args, surroundings, out),
+        Some(Command::Usage(args)) => usage::run(&args, surroundings, out),
         Some(Command::Attach(args)) => attach::run(&args, surroundings, out),
         Some(Command::Lock(args)) => lock::run(&args, surroundings, out),
         Some(Command::Unlock(args)) => lock::unlock(&args, surroundings, out),

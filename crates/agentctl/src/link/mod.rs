@@ -9,10 +9,14 @@ pub(crate) mod hosts;
 pub(crate) mod waiting;
 
 use std::io;
+use std::ops::ControlFlow;
 
 use agentctl_daemon::wire::{Caller, SessionLookup, WHOLE};
-use agentctl_daemon::{Problem, encode, joined, list_pairs};
-use agentctl_fleet::{FindError, Fleet, Listing, Purpose, Query, Selector};
+use agentctl_daemon::{Problem, encode, joined, list_pairs, usage_pairs};
+use agentctl_fleet::{
+    FindError, Fleet, Listing, Purpose, Query, SearchEnd, SearchQuery, Selector, Told, UsageAnswer,
+    UsageQuery,
+};
 use agentctl_model::{SourceReport, Surveyed};
 use serde::Deserialize;
 
@@ -115,6 +119,24 @@ impl Link {
         Some(Written { body: answer.body, sources })
     }
 
+    /// What was spent, counted by the daemon, which does not read unchanged conversations again.
+    pub(crate) fn usage(&self, asked: &UsageQuery) -> UsageAnswer {
+        let answered = || {
+            let answer = self.ask(&format!("/v1/usage?{}", usage_pairs(asked)?), "application/json")?;
+            serde_json::from_slice(&answer.ok()?.body).ok()
+        };
+        answered().unwrap_or_else(|| self.fleet.usage(asked))
+    }
+
+    /// Searches the conversations of this machine. The daemon knows nothing that this process does not, so it is not asked.
+    pub(crate) fn search(
+        &self,
+        asked: &SearchQuery,
+        tell: &mut dyn FnMut(Told) -> ControlFlow<()>,
+    ) -> SearchEnd {
+        self.fleet.search(asked, tell)
+    }
+
     fn find_there(
         &self,
         selector: &Selector,
@@ -156,7 +178,7 @@ fn believed(answer: io::Result<Answer>) -> Option<Result<Answer, Problem>> {
 }
 
 /// The daemon's error for an id that does not match exactly one session. Any other problem is not an answer.
-fn not_one(text: String, problem: &Problem) -> Option<FindError> {
+pub(crate) fn not_one(text: String, problem: &Problem) -> Option<FindError> {
     match problem.code.as_str() {
         "not-found" => Some(FindError::NotFound { text }),
         "incomplete" => Some(FindError::NotHeard { text, sources: problem.sources.clone()? }),

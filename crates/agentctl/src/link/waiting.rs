@@ -1,4 +1,4 @@
-//! Waits until sessions reach a state, for the command line and for programs alike.
+//! Waits until sessions of this machine reach a state, for programs.
 
 use std::time::{Duration, Instant};
 
@@ -11,8 +11,8 @@ use super::hints::{HINT_TIMEOUT, Hints};
 use crate::surroundings::Surroundings;
 
 /// How often the sessions are surveyed, without and with a daemon that announces changes.
-const POLL_INTERVAL: Duration = Duration::from_millis(400);
-const FALLBACK_INTERVAL: Duration = Duration::from_secs(3);
+pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(400);
+pub(crate) const FALLBACK_INTERVAL: Duration = Duration::from_secs(3);
 
 /// How a wait came to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

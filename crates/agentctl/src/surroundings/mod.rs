@@ -23,7 +23,9 @@ use crate::render::path;
 use crate::render::style::Colour;
 use crate::settings::{AdapterSettings, Mistake, Origin, Settings};
 
+mod bus;
 mod device_key;
+mod instance;
 
 const CONFIG: &str = "config.toml";
 
@@ -304,6 +306,12 @@ impl Surroundings {
     /// The folder that this user means by a path on the command line.
     pub(crate) fn meant(&self, path: &Path) -> PathBuf {
         path::meant(path, self.home.as_deref(), self.cwd.as_deref())
+    }
+
+    /// The same folder as its real path and as typed: agents may have recorded either.
+    pub(crate) fn meant_folders(&self, given: &Path) -> Vec<PathBuf> {
+        let typed = self.cwd.as_ref().map(|cwd| cwd.join(given));
+        std::iter::once(self.meant(given)).chain(typed).collect()
     }
 }
 
