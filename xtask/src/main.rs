@@ -35,6 +35,8 @@ enum Chore {
     BenchHold(BenchHoldArgs),
     /// Measure `agentctl list` against a gateway with many sessions
     BenchGateway(BenchGatewayArgs),
+    /// Build Pi Rust for its tests, which are skipped without it (about an hour)
+    PiRust,
     /// Measure `agentctl list` of many machines over a NATS server
     BenchHosts(BenchHostsArgs),
     /// Write a HOME with generated sessions and a manifest of what a list should show
@@ -206,6 +208,10 @@ fn run() -> anyhow::Result<ExitCode> {
             bench::events::run(&options).map(|()| ExitCode::SUCCESS)
         }
         Chore::BenchGateway(args) => run_bench_gateway(args),
+        Chore::PiRust => {
+            println!("{}", agentctl_testkit::agents::pi_rust::build()?.display());
+            Ok(ExitCode::SUCCESS)
+        }
         Chore::BenchHosts(args) => run_bench_hosts(args),
         Chore::Corpus(args) => {
             let options = corpus::Options {

@@ -48,6 +48,7 @@ pub use agents::node_agents::NodeAgent;
 pub use agents::openclaw::OpenClaw;
 pub use agents::opencode::OpenCode;
 pub use agents::pi::Pi;
+pub use agents::pi_rust::PiRust;
 pub use background::Background;
 pub use home::{Output, TestHome};
 pub use model::{Act, FakeModel, Reply, Usage};

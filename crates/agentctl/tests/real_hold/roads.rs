@@ -54,6 +54,7 @@ over_every_road! {
     gemini: acp::GEMINI,
     kimi: acp::KIMI,
     opencode: servers::OPENCODE,
+    pi_rust: acp::PI_RUST,
     pi_with_a_gate: pi::PI_WITH_A_GATE,
     qwen: acp::QWEN,
 }

@@ -269,10 +269,12 @@ impl Fleet {
             return Err(Error::refused("only a held session can be sent a command of its agent"));
         }
         let way = self.way_in(target)?;
+        let given = words.clone();
         let said = within(options.timeout, &target.key.adapter, move || {
-            way.control.send(&way.root, &way.view, &way.session, &words)
+            way.control.send(&way.root, &way.view, &way.session, &given)
         });
-        said.map_err(|error| self.with_hint(error, &[Offer::Send], target))
+        let how = said.map_err(|error| self.with_hint(error, &[Offer::Send], target))?;
+        self.is_worked_on(target, &words).map(|()| how)
     }
 
     fn reply(

@@ -25,7 +25,7 @@ pub(crate) use control::complaint;
 pub(crate) use file::header::Creator;
 pub(crate) use file::peek::{follow, read_last};
 pub(crate) use processes::{is_headless, is_pi};
-pub(crate) use shared_store::Store;
+pub(crate) use shared_store::{Store, settled};
 
 pub struct Pi;
 
