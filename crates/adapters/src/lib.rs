@@ -13,6 +13,7 @@ pub mod gateway;
 pub mod hold;
 pub mod join;
 pub mod scope;
+pub mod search;
 pub mod sqlite;
 pub mod transcript;
 pub mod ways;
@@ -33,6 +34,7 @@ pub use gateway::Gateway;
 pub use gateway::keys::{Keys, Secret};
 pub use gateway::peer::{Peer, PeerCheck};
 pub use scope::{Progress, Reach, Scope};
+pub use search::Conversation;
 pub use transcript::jsonl::follow::Follow;
 pub use transcript::memory::Memory;
 pub use wire::tls::Pin;
@@ -217,6 +219,9 @@ pub trait Adapter: Send + Sync {
 
     /// Entries as they are written, beginning with the last `backlog` ones.
     fn follow(&self, place: &Path, id: &str, backlog: usize) -> Result<Box<dyn Follow>, ReadError>;
+
+    /// How a conversation is stored, to be searched.
+    fn conversation(&self, place: &Path, id: &str) -> Conversation<'_>;
 
     /// What can be done with this agent; `None` where it can only be read.
     fn control(&self) -> Option<&'static dyn Control> {

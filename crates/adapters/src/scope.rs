@@ -39,6 +39,8 @@ pub struct Scope<'a> {
     pub reach: Reach<'a>,
     /// Token totals are wanted even where they cost a read of the whole transcript.
     pub usage: bool,
+    /// Every single model call is wanted too, with its time and model.
+    pub calls: bool,
     /// Sub-agents are wanted as sessions of their own.
     pub subagents: bool,
     /// Texts are cut to this many characters; `None` = whole.
@@ -52,7 +54,7 @@ impl<'a> Scope<'a> {
     /// The smallest question about these sessions.
     pub fn new(reach: Reach<'a>) -> Self {
         let progress = Progress::default();
-        Self { reach, usage: false, subagents: false, text_limit: None, progress, memory: None }
+        Self { reach, usage: false, calls: false, subagents: false, text_limit: None, progress, memory: None }
     }
 
     /// The remembered totals of the whole file, if they are wanted and known.

@@ -31,6 +31,14 @@ impl Failure {
         }
     }
 
+    /// The error for a program that is told of it on another way than the standard streams of a command.
+    pub(crate) fn into_error(self) -> Error {
+        match self {
+            Self::Said(error) => error,
+            Self::ReaderGone => Error::failed("nobody reads the answer"),
+        }
+    }
+
     pub(crate) fn hint(self, words: impl Into<String>) -> Self {
         match self {
             Self::Said(error) => Self::Said(error.hint(words)),

@@ -21,7 +21,9 @@ pub use fuses::{FuseList, Fuses, SessionStopper, deadline};
 pub use home::{DaemonLock, Home, HomeError};
 pub use run::in_process::{InProcess, serve_in_process};
 pub use run::{Ended, Options, RunError, run};
-pub use serve::api::{DaemonStatus, Messages, document as openapi, document_text as openapi_text};
+pub use serve::api::{
+    DaemonStatus, Messages, document as openapi, document_text as openapi_text, usage_pairs,
+};
 pub use serve::problem::{Problem, ProblemObject};
 pub use serve::query::{encode, joined, list_pairs};
 pub use settings::{BusSettings, FarRequest, NotifySettings, Passed, Settings, WebhookSettings};

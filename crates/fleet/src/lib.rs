@@ -38,18 +38,21 @@ pub use read::list::{ListAnswer, ListFilter, Listing, Sort, StatusFilter, sort};
 pub use read::offers::{Offer, gone_folder};
 pub use read::prices::{Price, Prices};
 pub use read::query::{Query, Since, Wanted};
+pub use read::search::{SearchEnd, SearchQuery, Told};
 pub use read::survey::feeds::SourceLine;
 use read::survey::peers::guarded;
+pub use read::usage::{UsageAnswer, UsageQuery, moment, zone_of, zone_text};
 pub use worktree::root::worktree_root;
 
 /// The questions that a child process of this program answers when it [reads for us](agentctl_files::run_helper).
-pub static QUESTIONS: [&agentctl_files::Question; 6] = [
+pub static QUESTIONS: [&agentctl_files::Question; 7] = [
     &agentctl_files::REAL_PATH,
     &agentctl_files::IS_FOLDER,
     &worktree::head::BRANCH,
     &worktree::root::TOP,
     &worktree::root::HELD,
     &worktree::root::RESOLVED,
+    &worktree::root::REPOSITORY,
 ];
 
 /// One adapter at one root, with its timeout.

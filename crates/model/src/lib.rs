@@ -11,10 +11,12 @@ pub mod evidence;
 pub mod fuse;
 pub mod launch;
 pub mod process;
+pub mod search;
 pub mod session;
 pub mod status;
 pub mod survey;
 pub mod text;
+pub mod usage;
 pub mod way;
 
 pub use claim::{Claim, Joined, LiveReport, Stray, Tie};
@@ -43,4 +45,5 @@ pub use survey::{
     Coverage, CoverageKind, Ended, Harvest, OwnerIdentity, OwnerProcess, Registration, RemoteReport,
     SourceReport, Survey, Surveyed,
 };
+pub use usage::Call;
 pub use way::Way;

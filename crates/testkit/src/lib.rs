@@ -4,6 +4,7 @@
 //! - [`TestHome`]: a separate home, environment and working directories, and a way to run `agentctl` in them.
 //! - [`Background`], [`Pty`]: programs that run beside the test, without and with a terminal.
 //! - [`agents`]: real agents in pinned versions, set up in a test home.
+//! - [`clients`]: clients of MCP and ACP that others wrote, in pinned versions.
 //! - [`sessions`]: made-up sessions, for tests that need no storage.
 //! - [`nats`]: a real server of the bus, and scripted hosts on it.
 //! - [`tools`]: validators and other checking programs from outside this project.
@@ -33,6 +34,7 @@
 pub mod agents;
 mod background;
 mod cache;
+pub mod clients;
 mod home;
 pub mod model;
 pub mod nats;

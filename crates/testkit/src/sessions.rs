@@ -25,5 +25,12 @@ pub fn surveyed(session: Session) -> Surveyed {
         id: session.id.clone(),
         variant: None,
     };
-    Surveyed { key, session: Box::new(session), place: "/x".into(), rule: Rule::TurnOpen, owners: Vec::new() }
+    Surveyed {
+        key,
+        session: Box::new(session),
+        place: "/x".into(),
+        rule: Rule::TurnOpen,
+        owners: Vec::new(),
+        calls: None,
+    }
 }

@@ -170,16 +170,20 @@ fn ended_well(command: &mut Command) -> anyhow::Result<()> {
     bail!("{}: {}: {error}", command.get_program().display(), ended.status)
 }
 
-fn folder() -> PathBuf {
+pub(crate) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/tools")
 }
 
 fn install() -> anyhow::Result<PathBuf> {
-    let list = folder().join("requirements.txt");
-    let pins = fs::read(&list).with_context(|| format!("read {}", list.display()))?;
-    cache::kept("tools", &pins, |stage| {
+    python("tools", &folder().join("requirements.txt"))
+}
+
+/// A Python environment with the packages of this list.
+pub(crate) fn python(name: &str, list: &Path) -> anyhow::Result<PathBuf> {
+    let pins = fs::read(list).with_context(|| format!("read {}", list.display()))?;
+    cache::kept(name, &pins, |stage| {
         ended_well(Command::new("python3").args(["-m", "venv"]).arg(stage))?;
         let pip = ["-m", "pip", "install", "--quiet", "--no-input", "--no-deps", "--only-binary=:all:", "-r"];
-        ended_well(Command::new(stage.join("bin/python")).args(pip).arg(&list))
+        ended_well(Command::new(stage.join("bin/python")).args(pip).arg(list))
     })
 }

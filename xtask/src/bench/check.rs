@@ -43,6 +43,24 @@ pub(crate) fn differences(manifest: &Manifest, listing: &Value, usage: bool) -> 
     found
 }
 
+/// The differences between a `usage --by session --json` and the tokens of the manifest, one line each.
+pub(crate) fn usage_differences(manifest: &Manifest, report: &Value) -> Vec<String> {
+    let Some(rows) = report["rows"].as_array() else { return vec!["no `rows` in the answer".to_owned()] };
+    let counted: BTreeMap<&str, &Value> =
+        rows.iter().filter_map(|row| Some((row["key"].as_str()?, &row["tokens"]))).collect();
+    let is_spent = |tokens: &Value| {
+        tokens.as_object().is_some_and(|parts| parts.values().any(|part| part.as_u64() > Some(0)))
+    };
+    let expected = manifest.rows.iter().filter(|row| is_spent(&row.expected["tokens"]));
+    let wrong = expected.filter(|row| counted.get(row.id.as_str()) != Some(&&row.expected["tokens"]));
+    wrong
+        .map(|row| {
+            let got = counted.get(row.id.as_str());
+            format!("{} {}: expected {}, counted {got:?}", row.adapter, row.id, row.expected["tokens"])
+        })
+        .collect()
+}
+
 /// The session's value if it differs from `expected`.
 fn disagreement<'a>(session: &'a Value, field: &str, expected: &Value) -> Option<&'a Value> {
     let (got, agrees) = match field {

@@ -55,6 +55,8 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         let bench = Bench { options, home: &home, manifest: &manifest, scratch: scratch.path() };
         all.push(bench.stored(&["list", "--all", "--since", "all", "--json"], Depth::Ends)?);
         all.push(bench.stored(&["list", "--all", "--since", "all", "--usage", "--json"], Depth::All)?);
+        all.push(bench.usage()?);
+        all.extend(bench.search()?);
         // The stand-ins imitate Claude Code.
         if live_among == Some(count) && options.agents.iter().any(|agent| agent == "claude") {
             all.push(bench.live()?);
@@ -116,6 +118,54 @@ impl Bench<'_> {
         eprintln!("measuring {} sessions: {}", self.manifest.rows.len(), args.join(" "));
         let listing = self.listing(args)?;
         fail_on(&check::differences(self.manifest, &listing, depth == Depth::All))?;
+        self.against_the_limit(args, depth)
+    }
+
+    /// Measures what was spent by every session, against the time that reading all bytes takes.
+    fn usage(&self) -> anyhow::Result<Measured> {
+        eprintln!("measuring {} sessions: usage", self.manifest.rows.len());
+        let report = self.listing(&["usage", "--by", "session", "--json"])?;
+        fail_on(&check::usage_differences(self.manifest, &report))?;
+        self.against_the_limit(&["usage", "--json"], Depth::All)
+    }
+
+    /// Measures a search for words that are rare: the whole of it against `rg` over the same files, where that is
+    /// installed, and against reading all bytes; and how long the first hit takes in the newest session.
+    fn search(&self) -> anyhow::Result<Vec<Measured>> {
+        let newest = self.manifest.rows.iter().filter(|row| row.expected["relation"] != "subagent");
+        let newest = newest.max_by_key(|row| row.updated_ms).context("the corpus is empty")?;
+        let words = newest.expected["promptPrefix"].as_str().context("the newest session has no prompt")?;
+        eprintln!("measuring {} sessions: search {words:?}", self.manifest.rows.len());
+        let args = ["search", "--json", "-n", "1000000", words];
+        self.time(&self.options.agentctl, &args)?;
+        let found = std::fs::read_to_string(self.output())?;
+        if !found.lines().any(|line| line.contains(&format!("\"sessionId\":\"{}\"", newest.id))) {
+            bail!("the newest session does not have its own prompt; nothing was timed");
+        }
+        let mut all = vec![self.against_the_limit(&args, Depth::All)?];
+        let first = ["search", "--json", "-n", "1", words];
+        let mut own = Vec::new();
+        for _ in 0..self.options.repeats {
+            own.push(self.time(&self.options.agentctl, &first)?);
+        }
+        all.push(self.measured(&["search -n 1"], &own, None)?);
+        let rg = Path::new("/usr/bin/rg");
+        if rg.exists() {
+            let home = self.home.to_str().context("the corpus path is not UTF-8")?;
+            let theirs = ["--no-config", "-uuu", "-a", "--count", "-i", "-F", words, home];
+            let (mut own, mut other) = (Vec::new(), Vec::new());
+            self.time(rg, &theirs)?;
+            for _ in 0..self.options.repeats {
+                own.push(self.time(&self.options.agentctl, &args)?);
+                other.push(self.time(rg, &theirs)?);
+            }
+            let other = Timing::of(&other).map(|timing| (timing, 2));
+            all.push(self.measured(&["search (limit: rg)"], &own, other)?);
+        }
+        Ok(all)
+    }
+
+    fn against_the_limit(&self, args: &[&str], depth: Depth) -> anyhow::Result<Measured> {
         let home = self.home.to_str().context("the corpus path is not UTF-8")?;
         let limits = [["__limit", home, depth.as_str(), "1"], ["__limit", home, depth.as_str(), "2"]];
         let (mut own, mut one, mut two) = (Vec::new(), Vec::new(), Vec::new());

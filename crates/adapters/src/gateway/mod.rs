@@ -11,6 +11,7 @@ use agentctl_model::{Entry, Error, Permission, Session};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::search::Conversation;
 use crate::{Answer, Follow, Keys, ReadError, Root};
 
 /// A turn that a server is asked to run.
@@ -63,6 +64,9 @@ pub trait Gateway: Send + Sync {
 
     /// The last `limit` entries of a conversation, oldest first. The root contains the keys.
     fn read(&self, root: &Root, id: &str, limit: usize) -> Result<Vec<Entry>, ReadError>;
+
+    /// How a conversation is read to search it.
+    fn conversation(&self, root: &Root, id: &str) -> Conversation<'_>;
 
     /// Entries as they are added, beginning with the last `backlog` ones.
     fn follow(&self, root: &Root, id: &str, backlog: usize) -> Result<Box<dyn Follow>, ReadError>;

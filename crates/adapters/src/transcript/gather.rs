@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use agentctl_model::{Found, Harvest, Registration};
+use agentctl_model::{Call, Facts, Found, Harvest, Registration};
 use jiff::Timestamp;
 
 use crate::transcript::parallel;
@@ -81,6 +81,7 @@ pub(crate) fn add_drift(harvest: &mut Harvest, drift: BTreeMap<String, u64>) {
 fn drop_older_copies(found: &mut Vec<Found>) {
     let mut newest: HashMap<(&str, Option<&str>), usize> = HashMap::with_capacity(found.len());
     let mut older = HashSet::new();
+    let mut moved = Vec::new();
     for (index, one) in found.iter().enumerate() {
         newest
             .entry((&one.id, one.variant.as_deref()))
@@ -91,6 +92,15 @@ fn drop_older_copies(found: &mut Vec<Found>) {
             .or_insert(index);
     }
     if !older.is_empty() {
+        // What a copy alone has of the calls was paid for all the same.
+        for index in &older {
+            let (id, variant) = (&found[*index].id, found[*index].variant.as_deref());
+            let into = newest[&(id.as_str(), variant)];
+            moved.push((into, found[*index].facts.calls.clone()));
+        }
+        for (into, calls) in moved {
+            add_calls(&mut found[into].facts, calls.as_deref().unwrap_or_default());
+        }
         let mut index = 0;
         found.retain(|_| {
             index += 1;
@@ -99,10 +109,18 @@ fn drop_older_copies(found: &mut Vec<Found>) {
     }
 }
 
+/// Adds the calls that the facts do not have yet. A call without a name cannot be told from one that is there.
+fn add_calls(facts: &mut Facts, others: &[Call]) {
+    let Some(own) = &facts.calls else { return };
+    let known: HashSet<u64> = own.iter().filter_map(|call| call.name).collect();
+    let missing = others.iter().filter(|call| call.name.is_some_and(|name| !known.contains(&name)));
+    let all: Vec<Call> = own.iter().chain(missing).cloned().collect();
+    facts.calls = Some(all.into());
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use agentctl_model::Facts;
 
     fn found(id: &str, variant: Option<&str>, second: i64) -> Found {
         let updated_at = Timestamp::from_second(second).ok();

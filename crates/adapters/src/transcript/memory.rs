@@ -8,9 +8,9 @@ use std::fmt;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use agentctl_model::Tokens;
+use agentctl_model::{Call, Tokens};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::transcript::jsonl::open::Opened;
@@ -19,6 +19,8 @@ use crate::transcript::jsonl::open::Opened;
 const CLOCK_LAG: SignedDuration = SignedDuration::from_secs(2);
 /// In a home with more conversations, some are counted again now and then.
 const MOST: usize = 100_000;
+/// The same for their calls, which take most of the memory.
+const MOST_CALLS: usize = 1_000_000;
 
 /// The result of reading a whole conversation.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -28,6 +30,8 @@ pub struct Counted {
     pub cost: Option<f64>,
     /// The last title, for formats in which it may stand anywhere; empty if the title was removed.
     pub title: Option<Box<str>>,
+    /// Every call that the totals consist of, and those of sub-agents that are recorded in the same file.
+    pub calls: Arc<[Call]>,
     /// A damaged record made some tokens uncountable.
     pub damaged: bool,
     /// The number of lines that were too long to read.
@@ -46,7 +50,13 @@ pub struct FileState {
 
 pub struct Memory {
     now: fn() -> Timestamp,
-    known: Mutex<HashMap<PathBuf, (FileState, Counted)>>,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    files: HashMap<PathBuf, (FileState, Counted)>,
+    calls: usize,
 }
 
 impl fmt::Debug for Memory {
@@ -63,7 +73,7 @@ impl Memory {
     /// The totals of the last read of this file, if the file has not changed since.
     pub fn recall(&self, path: &Path, opened: &Opened) -> Option<Counted> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.get(path).filter(|(then, _)| *then == opened.state).map(|(_, counted)| counted.clone())
+        known.files.get(path).filter(|(then, _)| *then == opened.state).map(|(_, counted)| counted.clone())
     }
 
     /// Remembers the totals, if the file has not changed since it was opened.
@@ -74,10 +84,12 @@ impl Memory {
         let now = opened.file.metadata().ok().map(|found| FileState::of(&found));
         if settled && now == Some(state) {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-            if known.len() >= MOST {
-                known.clear();
+            known.calls += counted.calls.len();
+            if known.files.len() >= MOST || known.calls > MOST_CALLS {
+                *known = Known { calls: counted.calls.len(), ..Known::default() };
             }
-            known.insert(path.to_owned(), (state, counted));
+            let replaced = known.files.insert(path.to_owned(), (state, counted));
+            known.calls -= replaced.map_or(0, |(_, counted)| counted.calls.len());
         }
     }
 }

@@ -64,10 +64,15 @@ impl HostArgs {
     /// Refuses other machines for a command that has no way to them.
     pub(crate) fn only_here(&self, surroundings: &Surroundings, what: &str) -> Result<(), Failure> {
         let Some(far) = self.one(surroundings)? else { return Ok(()) };
-        let message = format!("{what} is done on that machine itself");
-        let there = format!("there, `agentctl {what}` does it: `ssh HOST agentctl {what}`");
-        Err(Failure::new(ErrorKind::Unsupported, message).hint(there.replace("HOST", far.name.as_str())))
+        Err(only_there(&far.name, what))
     }
+}
+
+/// Refuses what has no way to another machine.
+pub(crate) fn only_there(host: &HostName, what: &str) -> Failure {
+    let message = format!("{what} is done on that machine itself");
+    let hint = format!("there, `agentctl {what}` does it: `ssh {host} agentctl {what}`");
+    Failure::new(ErrorKind::Unsupported, message).hint(hint)
 }
 
 /// The machines of these names; without any it is this one.

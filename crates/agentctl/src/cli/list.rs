@@ -219,12 +219,8 @@ impl Args {
         }
     }
 
-    /// The folder as typed and as its real path: agents may have recorded either.
     fn folders(&self, surroundings: &Surroundings) -> Vec<PathBuf> {
-        let Some(given) = &self.cwd else { return Vec::new() };
-        let real = surroundings.meant(given);
-        let typed = surroundings.cwd.as_ref().map(|cwd| cwd.join(given));
-        std::iter::once(real).chain(typed).collect()
+        self.cwd.iter().flat_map(|given| surroundings.meant_folders(given)).collect()
     }
 
     fn print<S: AsRef<Session> + Sync>(

@@ -1,5 +1,6 @@
 //! The command line: one file per command, all with the same structure (`Args` and `run`).
 
+mod acp;
 mod adapter_name;
 mod adapters;
 mod answer;
@@ -25,6 +26,7 @@ mod lock;
 mod locks;
 mod logs;
 mod man;
+mod mcp;
 mod message;
 mod peek;
 mod prune;
@@ -34,12 +36,14 @@ pub(crate) mod rows;
 mod runner;
 mod schema;
 mod screen;
+mod search;
 mod send;
 mod serve_stdio;
 mod status;
 mod stop;
-mod target;
+pub(crate) mod target;
 mod trust;
+mod usage;
 mod wait;
 mod watch;
 mod welcome;
@@ -124,6 +128,8 @@ enum Command {
     Attach(attach::Args),
     Wait(wait::Args),
     Inbox(inbox::Args),
+    Search(search::Args),
+    Usage(usage::Args),
     Approve(answer::ApproveArgs),
     Deny(answer::DenyArgs),
     Answer(answer::AnswerArgs),
@@ -135,6 +141,8 @@ enum Command {
     Group(group::Args),
     Hosts(hosts::Args),
     Adapters(adapters::Args),
+    Mcp(mcp::Args),
+    Acp(acp::Args),
     Doctor(doctor::Args),
     Prune(prune::Args),
     Config(config::Args),
@@ -252,6 +260,14 @@ pub(crate) fn run(cli: Cli, surroundings: Surroundings, out: &mut Output) -> Res
     if let Some(Command::ServeStdio(_)) = &cli.command {
         return serve_stdio::run(surroundings);
     }
+    if let Some(Command::Mcp(args)) = cli.command {
+        warn_of_mistakes(&surroundings, out);
+        return mcp::run(args, surroundings, out);
+    }
+    if let Some(Command::Acp(args)) = cli.command {
+        warn_of_mistakes(&surroundings, out);
+        return acp::run(args, surroundings);
+    }
     let surroundings = &surroundings;
     if cli.command.as_ref().is_none_or(Command::follows_settings) {
         warn_of_mistakes(surroundings, out);
@@ -273,6 +289,8 @@ pub(crate) fn run(cli: Cli, surroundings: Surroundings, out: &mut Output) -> Res
         Some(Command::Stop(args)) => stop::run(&args, surroundings, out),
         Some(Command::Wait(args)) => wait::run(&args, surroundings, out),
         Some(Command::Inbox(args)) => inbox::run(&args, surroundings, out),
+        Some(Command::Search(args)) => search::run(&args, surroundings, out),
+        Some(Command::Usage(args)) => usage::run(&args, surroundings, out),
         Some(Command::Attach(args)) => attach::run(&args, surroundings, out),
         Some(Command::Lock(args)) => lock::run(&args, surroundings, out),
         Some(Command::Unlock(args)) => lock::unlock(&args, surroundings, out),
@@ -284,7 +302,9 @@ pub(crate) fn run(cli: Cli, surroundings: Surroundings, out: &mut Output) -> Res
         Some(Command::Adapters(args)) => adapters::run(&args, surroundings, out),
         Some(Command::Doctor(args)) => doctor::run(&args, surroundings, out),
         Some(Command::Config(args)) => config::run(&args, surroundings, out),
-        Some(Command::Daemon(_) | Command::ServeStdio(_)) => unreachable!("handled above"),
+        Some(Command::Daemon(_) | Command::Mcp(_) | Command::Acp(_) | Command::ServeStdio(_)) => {
+            unreachable!("handled above")
+        }
         Some(Command::Events(args)) => events::run(&args, surroundings, out),
         Some(Command::Fuse(args)) => fuse::run(&args, surroundings, out),
         Some(Command::Fuses(args)) => fuses::run(&args, surroundings, out),

@@ -75,6 +75,15 @@ impl<'a> Reader<'a> {
         Self { json, page: Page { zone: &surroundings.zone, paint: out.paint, width, day: None } }
     }
 
+    /// For a person, marks the entry that is printed next.
+    pub(crate) fn point(&self, out: &mut Output) -> Result<(), Failure> {
+        if !self.json {
+            let mark = out.paint.attention("▶ what was searched for:");
+            writeln!(out, "{mark}")?;
+        }
+        Ok(())
+    }
+
     pub(crate) fn print(&mut self, entry: &Entry, out: &mut Output) -> Result<(), Failure> {
         if self.json {
             return json::line(out, entry);

@@ -8,7 +8,8 @@ use agentctl_fleet::keep::outbox::Payload;
 use agentctl_fleet::read::groups::{GroupDiff, GroupLaunch, GroupList, GroupView};
 use agentctl_fleet::read::inbox::Inbox;
 use agentctl_fleet::worktree::{Cleaned, NewTree, Trees};
-use agentctl_fleet::{AdapterEntry, Explanation, ListAnswer};
+use agentctl_fleet::{AdapterEntry, Explanation, ListAnswer, SearchEnd, UsageAnswer};
+use agentctl_model::search::Hit;
 use agentctl_model::{DirectoryHolder, Fuse, HostList};
 use agentctl_model::{Entry, Session};
 use clap::builder::PossibleValuesParser;
@@ -45,7 +46,7 @@ const fn named<T: JsonSchema>(name: &'static str) -> Named {
     }
 }
 
-const ALL: [Named; 36] = [
+const ALL: [Named; 39] = [
     named::<Session>("session"),
     named::<ListAnswer<'_>>("list"),
     named::<Explanation<'_>>("explain"),
@@ -61,6 +62,9 @@ const ALL: [Named; 36] = [
     named::<Waited<'_>>("wait"),
     named::<Inbox>("inbox"),
     named::<Done>("inbox-done"),
+    named::<Hit>("hit"),
+    named::<SearchEnd>("search-end"),
+    named::<UsageAnswer>("usage"),
     named::<DirectoryHolder>("lock"),
     named::<LockList>("locks"),
     named::<Fuse>("fuse"),

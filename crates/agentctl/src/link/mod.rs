@@ -1,16 +1,22 @@
 //! Where answers come from: the daemon if one runs, or else this process. The same function answers in both,
 //! so the answers are the same. Never starts a daemon.
 
+pub(crate) mod asked;
 pub(crate) mod client;
 pub(crate) mod daemon_process;
 pub(crate) mod hints;
 pub(crate) mod hosts;
+pub(crate) mod waiting;
 
 use std::io;
+use std::ops::ControlFlow;
 
 use agentctl_daemon::wire::{Caller, SessionLookup, WHOLE};
-use agentctl_daemon::{Problem, encode, joined, list_pairs};
-use agentctl_fleet::{FindError, Fleet, Listing, Purpose, Query, Selector};
+use agentctl_daemon::{Problem, encode, joined, list_pairs, usage_pairs};
+use agentctl_fleet::{
+    FindError, Fleet, Listing, Purpose, Query, SearchEnd, SearchQuery, Selector, Told, UsageAnswer,
+    UsageQuery,
+};
 use agentctl_model::{SourceReport, Surveyed};
 use serde::Deserialize;
 
@@ -111,6 +117,24 @@ impl Link {
         let answer = self.ask(&format!("/v1/sessions?{}", list_pairs(query)?), "application/json")?.ok()?;
         let Health { sources } = serde_json::from_slice(&answer.body).ok()?;
         Some(Written { body: answer.body, sources })
+    }
+
+    /// What was spent, counted by the daemon, which does not read unchanged conversations again.
+    pub(crate) fn usage(&self, asked: &UsageQuery) -> UsageAnswer {
+        let answered = || {
+            let answer = self.ask(&format!("/v1/usage?{}", usage_pairs(asked)?), "application/json")?;
+            serde_json::from_slice(&answer.ok()?.body).ok()
+        };
+        answered().unwrap_or_else(|| self.fleet.usage(asked))
+    }
+
+    /// Searches the conversations of this machine. The daemon knows nothing that this process does not, so it is not asked.
+    pub(crate) fn search(
+        &self,
+        asked: &SearchQuery,
+        tell: &mut dyn FnMut(Told) -> ControlFlow<()>,
+    ) -> SearchEnd {
+        self.fleet.search(asked, tell)
     }
 
     fn find_there(

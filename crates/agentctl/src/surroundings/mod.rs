@@ -63,6 +63,12 @@ impl Surroundings {
         Self::from_variables(variables.into_iter().collect(), None)
     }
 
+    /// The same surroundings for a further answer of a process that lives long: whether the daemon answers is not known
+    /// yet.
+    pub(crate) fn anew(&self) -> Self {
+        Self::from_variables(self.variables.clone(), self.cwd.clone())
+    }
+
     #[expect(clippy::unused_self, reason = "the clock is part of the surroundings")]
     pub(crate) fn now(&self) -> Timestamp {
         clock()
@@ -115,15 +121,20 @@ impl Surroundings {
 
     /// The caller for whom agents are started and stopped: this process.
     pub(crate) fn caller(&self, settings: &Settings) -> Result<Caller, Failure> {
-        let agentctl = own_program().map_err(|error| {
-            Failure::new(ErrorKind::Failed, format!("cannot find agentctl itself: {error}"))
-        })?;
+        let agentctl = self.own_program()?;
         Ok(Caller {
             environ: self.environ.clone(),
             programs: settings.programs(),
             home: self.store()?.folder().to_owned(),
             agentctl,
         })
+    }
+
+    /// This very program.
+    #[expect(clippy::unused_self, reason = "the program is part of the surroundings")]
+    pub(crate) fn own_program(&self) -> Result<PathBuf, Failure> {
+        own_program()
+            .map_err(|error| Failure::new(ErrorKind::Failed, format!("cannot find agentctl itself: {error}")))
     }
 
     /// The inputs of a launch, under these settings.
@@ -295,6 +306,12 @@ impl Surroundings {
     /// The folder that this user means by a path on the command line.
     pub(crate) fn meant(&self, path: &Path) -> PathBuf {
         path::meant(path, self.home.as_deref(), self.cwd.as_deref())
+    }
+
+    /// The same folder as its real path and as typed: agents may have recorded either.
+    pub(crate) fn meant_folders(&self, given: &Path) -> Vec<PathBuf> {
+        let typed = self.cwd.as_ref().map(|cwd| cwd.join(given));
+        std::iter::once(self.meant(given)).chain(typed).collect()
     }
 }
 

@@ -97,6 +97,7 @@ fn what_is_printed_answered_and_sent_is_as_its_schema_says() {
     let (id, group) = launches(&mut seen, folder);
     looks(&mut seen, &id);
     holds(&mut seen, &mut events, folder);
+    asks(&mut seen, &mut events, &id);
     let agent = limits(&mut seen, &mut events);
 
     seen.command("stop", &["stop", &id, "--json"]);
@@ -121,9 +122,10 @@ fn what_is_printed_answered_and_sent_is_as_its_schema_says() {
     let names = schema["$defs"].as_object().unwrap().keys();
     let unseen: Vec<&String> =
         names.filter(|name| name.starts_with(char::is_lowercase)).filter(|name| !at(name)).collect();
+    // The end of a search comes over its stream alone, which `searched.rs` reads.
     // Only a session that lives in a server or is held can be spoken with, and only another machine checked, which
     // other tests cover.
-    assert_eq!(unseen, ["accepted", "answered", "interrupted", "hosts-check"]);
+    assert_eq!(unseen, ["accepted", "answered", "interrupted", "search-end", "hosts-check"]);
 }
 
 /// A session, and a group of which one slot fails; returns the id of the one and the name of the other.
@@ -160,6 +162,9 @@ fn looks(seen: &mut Seen<'_>, id: &str) {
     seen.command("wait", &["wait", id, "--timeout", "0s", "--json"]);
     seen.command("attach", &["attach", id, "--json"]);
     seen.command("inbox", &["inbox", "--since", "all", "--json"]);
+    seen.command("hit", &["search", "x", "--json"]);
+    seen.command("usage", &["usage", "--by", "session", "--json"]);
+    seen.answer("usage", 200, "GET", "/v1/usage?by=model&tz=%2B02:00", &Value::Null);
     seen.command("doctor", &["doctor", "--json"]);
     seen.command("adapters", &["adapters", "--json"]);
     seen.command("config-show", &["config", "show", "--json"]);
@@ -181,6 +186,17 @@ fn holds(seen: &mut Seen<'_>, events: &mut Listener, folder: &str) {
     seen.command("fuses", &["fuses", "--json"]);
     seen.command("fuse", &["fuse", "extend", folder, "--ttl", "1s", "--json"]);
     seen.heard(events, "fuse.expired");
+}
+
+/// A program tells what it was asked for.
+fn asks(seen: &mut Seen<'_>, events: &mut Listener, id: &str) {
+    let action = json!({"verb": "send", "via": "mcp", "client": "c 1", "by": null, "error": "refused"});
+    let body = json!({"adapter": "claude-code", "sessionId": id, "action": action});
+    let told = seen.house.write("POST", "/v1/actions", &body.to_string());
+    assert_eq!(told.status, 200, "{told:#?}");
+    let event = seen.heard(events, "action.done");
+    assert_eq!((&event["action"], &event["sessionId"]), (&action, &id.into()), "{event:#}");
+    assert_eq!(event["cursor"], told.json()["cursor"]);
 }
 
 /// A session that nears its limit, waits for a person, and becomes idle.

@@ -10,5 +10,7 @@ pub(crate) mod list;
 pub mod offers;
 pub(crate) mod prices;
 pub(crate) mod query;
+pub(crate) mod search;
 pub(crate) mod survey;
+pub(crate) mod usage;
 pub mod wait;

@@ -53,6 +53,8 @@ pub struct Query {
     pub wanted: Wanted,
     /// Report token totals even where that costs a read of the whole transcript.
     pub usage: bool,
+    /// Report every single model call too. They stay beside the session object.
+    pub calls: bool,
     /// Report sub-agents as sessions of their own.
     pub subagents: bool,
     /// Report whole texts instead of the first 200 characters.
@@ -75,6 +77,7 @@ impl Query {
         Self {
             wanted,
             usage: false,
+            calls: false,
             subagents: false,
             whole_texts: false,
             adapters: Vec::new(),

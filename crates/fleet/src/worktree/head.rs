@@ -27,7 +27,7 @@ fn branch_at(cwd: &Path) -> Option<String> {
 }
 
 /// The `.git` of a worktree is a file that names the real directory.
-fn worktree_folder(file: &Path) -> Option<PathBuf> {
+pub(super) fn worktree_folder(file: &Path) -> Option<PathBuf> {
     let text = agentctl_files::read_text(file, LARGEST).ok()?;
     let target = PathBuf::from(text.trim().strip_prefix("gitdir: ")?);
     Some(if target.is_absolute() { target } else { file.parent()?.join(target) })

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use agentctl_files::{Question, within};
 
-use crate::worktree::head::LARGEST;
+use crate::worktree::head::{LARGEST, worktree_folder};
 
 pub(crate) static TOP: Question =
     Question { name: "top", answer: |path| top_of(&resolved(path)).map(bytes_of) };
@@ -23,6 +23,9 @@ pub(crate) static HELD: Question = Question {
 
 pub(crate) static RESOLVED: Question =
     Question { name: "resolved", answer: |path| Some(bytes_of(resolved(path))) };
+
+pub(crate) static REPOSITORY: Question =
+    Question { name: "repository", answer: |path| repository_of(&resolved(path)).map(bytes_of) };
 
 fn bytes_of(path: PathBuf) -> Vec<u8> {
     path.into_os_string().into_vec()
@@ -48,6 +51,29 @@ pub fn held_place(path: &Path) -> PathBuf {
 /// its name.
 pub fn real_path(path: &Path) -> PathBuf {
     within(path, &RESOLVED).ok().flatten().map_or_else(|| path.to_owned(), path_of)
+}
+
+/// Returns the top directory of the repository around `path`. A linked worktree belongs to the repository that it is a
+/// worktree of. `None` outside of git.
+pub fn repository_root(path: &Path) -> Option<PathBuf> {
+    within(path, &REPOSITORY).ok().flatten().map(path_of)
+}
+
+fn repository_of(real: &Path) -> Option<PathBuf> {
+    let top = top_of(real)?;
+    let git = top.join(".git");
+    if git.is_dir() {
+        return Some(top);
+    }
+    // <repository>/.git/worktrees/<name>; a submodule has its folder in `modules` and is a repository of its own.
+    let folder = worktree_folder(&git).map(|folder| resolved(&folder));
+    let owner = folder.as_deref().and_then(|folder| {
+        let worktrees = folder.parent().filter(|parent| parent.ends_with("worktrees"))?;
+        let git = worktrees.parent()?;
+        // A bare repository is its own folder.
+        Some(if git.ends_with(".git") { git.parent()?.to_owned() } else { git.to_owned() })
+    });
+    Some(owner.unwrap_or(top))
 }
 
 fn resolved(path: &Path) -> PathBuf {
@@ -102,7 +128,11 @@ mod tests {
         symlink(repo.join("src"), top.join("short")).unwrap();
         assert_eq!(worktree_root(&top.join("short")), Some(repo.clone()));
         assert_eq!(worktree_root(&top.join("short/not/yet")), Some(repo.clone()));
+        for folder in [&linked.join("src"), &repo.join("src/deep"), &repo] {
+            assert_eq!(repository_root(folder), Some(repo.clone()), "{}", folder.display());
+        }
         assert_eq!(worktree_root(&top), None);
+        assert_eq!(repository_root(&top), None);
         assert_eq!(held_place(&top.join("none/x")), top.join("none/x"));
         symlink(&top, top.join("self")).unwrap();
         assert_eq!(held_place(&top.join("self/none/x")), top.join("none/x"));

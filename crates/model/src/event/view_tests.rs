@@ -25,6 +25,7 @@ fn surveyed(root: &str, id: u8, status: Status) -> Surveyed {
         place: "/x".into(),
         rule: Rule::TurnOpen,
         owners: Vec::new(),
+        calls: None,
     }
 }
 

@@ -5,6 +5,7 @@ pub mod transcript;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -14,6 +15,7 @@ use serde_json::{Map, Value};
 use crate::evidence::Evidence;
 use crate::launch::exit::EndedBy;
 use crate::status::{Outcome, Status, Turn};
+use crate::usage::Call;
 
 /// The identity of a session: the agent's own id within one config root.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -170,6 +172,8 @@ pub struct Facts {
     pub stopped_at: Option<Timestamp>,
     pub tokens: Option<Tokens>,
     pub cost: Option<f64>,
+    /// Every model call, where calls were asked for and the agent tells them apart.
+    pub calls: Option<Arc<[Call]>>,
     pub parent: Option<Parent>,
     pub meta: Meta,
 }

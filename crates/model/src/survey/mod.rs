@@ -6,6 +6,7 @@ pub(crate) mod twins;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -16,6 +17,7 @@ use crate::evidence::Evidence;
 use crate::process::{PidNamespace, ProcessRef};
 use crate::session::{Found, ProcessRole, Session, SessionKey};
 use crate::status::{RemoteState, Rule, Status};
+use crate::usage::Call;
 
 /// How completely a source was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -221,6 +223,9 @@ pub struct Surveyed {
     /// Its owners, in the order of `session.processes`. A caller that acts on them inspects them again first.
     #[serde(skip)]
     pub owners: Vec<OwnerProcess>,
+    /// As in [`crate::Facts::calls`].
+    #[serde(skip)]
+    pub calls: Option<Arc<[Call]>>,
 }
 
 impl AsRef<Session> for Surveyed {

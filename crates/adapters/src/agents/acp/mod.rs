@@ -20,7 +20,7 @@ pub use self::known::{
 };
 use crate::control::LAUNCH_MARK;
 use crate::join::{alive, claim};
-use crate::{Adapter, Card, Control, Follow, ReadError, Root, Scope, Trace, WatchTarget};
+use crate::{Adapter, Card, Control, Conversation, Follow, ReadError, Root, Scope, Trace, WatchTarget};
 
 /// The adapter of one such agent.
 #[derive(Debug)]
@@ -106,6 +106,10 @@ impl Adapter for AcpOnly {
 
     fn read(&self, _place: &Path, _id: &str, _limit: usize) -> Result<Vec<Entry>, ReadError> {
         Err(self.unreadable())
+    }
+
+    fn conversation(&self, _place: &Path, _id: &str) -> Conversation<'_> {
+        Conversation::Nothing
     }
 
     fn follow(&self, _place: &Path, _id: &str, _backlog: usize) -> Result<Box<dyn Follow>, ReadError> {

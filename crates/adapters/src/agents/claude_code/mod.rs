@@ -27,7 +27,7 @@ use crate::transcript::gather::gather;
 use crate::transcript::jsonl::follow::{Follow, JsonlFollower};
 use crate::transcript::jsonl::open::read_small;
 use crate::transcript::jsonl::peek::read_last;
-use crate::{Adapter, Card, Control, Reach, ReadError, Root, Scope, Trace, WatchTarget, ways};
+use crate::{Adapter, Card, Control, Conversation, Reach, ReadError, Root, Scope, Trace, WatchTarget, ways};
 use storage::TranscriptFile;
 
 pub struct ClaudeCode;
@@ -82,6 +82,14 @@ impl Adapter for ClaudeCode {
 
     fn follow(&self, place: &Path, _id: &str, backlog: usize) -> Result<Box<dyn Follow>, ReadError> {
         Ok(Box::new(JsonlFollower::start(place, entries::entries, backlog)?))
+    }
+
+    fn conversation(&self, place: &Path, _id: &str) -> Conversation<'_> {
+        if is_registry_file(place) {
+            Conversation::Nothing
+        } else {
+            Conversation::lines(place, entries::entries)
+        }
     }
 
     fn control(&self) -> Option<&'static dyn Control> {

@@ -16,6 +16,8 @@ pub(super) struct Reply<'a> {
     pub(super) kind: Cow<'a, str>,
     #[serde(default)]
     pub(super) is_sidechain: bool,
+    #[serde(borrow)]
+    pub(super) timestamp: Option<Cow<'a, str>>,
     pub(super) forked_from: Option<IgnoredAny>,
     /// The request that was answered; older versions do not write it.
     pub(super) request_ref: Option<IgnoredAny>,
@@ -44,10 +46,11 @@ impl<'a> Reply<'a> {
     /// Parses a line in the agent's exact spelling without serde. Returns `None` whenever that is not
     /// certain; then serde decides.
     fn glance(line: &'a [u8]) -> Option<Self> {
-        let (mut kind, mut is_sidechain, mut message) = (None, None, None);
+        let (mut kind, mut is_sidechain, mut message, mut timestamp) = (None, None, None, None);
         let (mut forked_from, mut request_ref) = (None, None);
         walk_line(line, |walk, key| match key {
             b"type" => once(&mut kind, text(walk)),
+            b"timestamp" => once(&mut timestamp, text(walk)),
             b"isSidechain" => once(&mut is_sidechain, flag(walk)),
             b"forkedFrom" => once(&mut forked_from, is_said(walk)),
             b"requestRef" => once(&mut request_ref, is_said(walk)),
@@ -57,6 +60,7 @@ impl<'a> Reply<'a> {
         Some(Self {
             kind: kind?,
             is_sidechain: is_sidechain.unwrap_or_default(),
+            timestamp,
             forked_from: forked_from.unwrap_or_default().then_some(IgnoredAny),
             request_ref: request_ref.unwrap_or_default().then_some(IgnoredAny),
             message,

@@ -1,6 +1,5 @@
 //! Token totals: each model reply counts once, however many lines repeat it. Pure.
 
-use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use agentctl_model::Tokens;
@@ -9,10 +8,13 @@ use memchr::memmem::Finder;
 use super::records::{NO_MODEL, Usage};
 use super::reply::Reply;
 use crate::transcript::memory::Counted;
-use crate::transcript::read::Sum;
+use crate::transcript::read::{Calls, Recorded, Sum};
 
 /// Every record with usage contains this key, whatever its spacing; lines without it need not even be split.
 const MARK: &str = "\"usage\"";
+
+/// The name of the sub-agents whose replies are in the transcript of their session; the records do not tell them apart.
+const SIDECHAIN: &str = "sub-agents";
 
 /// The agent records each request before the reply to it, in the transcript of the session that sent the
 /// request.
@@ -48,8 +50,7 @@ pub(super) struct UsageSum {
     /// The number of lines that contain usage but are not records, and whether the last line is one of them.
     broken: u64,
     last_broken: bool,
-    by_message: HashMap<Box<str>, Usage>,
-    nameless: Vec<Usage>,
+    calls: Calls,
     /// The message that was counted last and the raw text of its usage, because the message's next block
     /// repeats both.
     last: (String, Vec<u8>),
@@ -79,7 +80,7 @@ impl Sum for UsageSum {
     fn counted(self, torn: bool) -> Counted {
         // A last line that is still being written is not damage.
         let damaged = self.broken > u64::from(self.last_broken && torn);
-        Counted { damaged, tokens: self.total(), ..Counted::default() }
+        Counted { damaged, ..self.calls.counted() }
     }
 }
 
@@ -92,8 +93,7 @@ impl UsageSum {
     fn begin_own(&mut self) {
         self.own = true;
         self.last.0.clear();
-        self.by_message.clear();
-        self.nameless.clear();
+        self.calls.clear();
     }
 
     /// Handles a line whose first mention of usage is at `at`.
@@ -127,42 +127,35 @@ impl UsageSum {
 
     /// Counts a reply and returns whether it was this session's own.
     fn count(&mut self, reply: Reply<'_>) -> bool {
-        if reply.kind != "assistant" || reply.is_sidechain != self.sidechain || reply.forked_from.is_some() {
+        if reply.kind != "assistant" || reply.forked_from.is_some() {
             return false;
         }
+        // Older versions write the replies to sub-agents into the transcript of the session.
+        let agent = match (reply.is_sidechain, self.sidechain) {
+            (true, false) => Some(SIDECHAIN),
+            (false, true) => return false,
+            _ => None,
+        };
         let Some(message) = reply.message else { return false };
         let (Some(usage), false) = (message.usage, message.model.as_deref() == Some(NO_MODEL)) else {
             return false;
         };
         // A version that records no requests began this file, so no later request makes this reply a copy.
         self.own |= reply.request_ref.is_none();
-        match message.id {
-            Some(id) => {
-                self.by_message.insert(id.into(), usage);
-            }
-            None => self.nameless.push(usage),
-        }
+        let at = reply.timestamp.as_deref().and_then(|text| text.parse().ok());
+        let model = message.model.as_deref();
+        let call = Recorded { at, model, tokens: tokens(&usage), agent, ..Recorded::default() };
+        self.calls.add(message.id.as_deref(), call);
         true
     }
+}
 
-    /// Returns `None` when no usage was ever recorded.
-    fn total(self) -> Option<Tokens> {
-        let mut all = self.by_message.into_values().chain(self.nameless).peekable();
-        all.peek()?;
-        let sum = all.fold(Usage::default(), |sum, one| Usage {
-            input_tokens: sum.input_tokens.saturating_add(one.input_tokens),
-            output_tokens: sum.output_tokens.saturating_add(one.output_tokens),
-            cache_read_input_tokens: sum.cache_read_input_tokens.saturating_add(one.cache_read_input_tokens),
-            cache_creation_input_tokens: sum
-                .cache_creation_input_tokens
-                .saturating_add(one.cache_creation_input_tokens),
-        });
-        Some(Tokens {
-            input: Some(sum.input_tokens),
-            output: Some(sum.output_tokens),
-            cache_read: Some(sum.cache_read_input_tokens),
-            cache_write: Some(sum.cache_creation_input_tokens),
-        })
+fn tokens(usage: &Usage) -> Tokens {
+    Tokens {
+        input: Some(usage.input_tokens),
+        output: Some(usage.output_tokens),
+        cache_read: Some(usage.cache_read_input_tokens),
+        cache_write: Some(usage.cache_creation_input_tokens),
     }
 }
 
@@ -197,7 +190,10 @@ mod tests {
         let counted = |line: &str, sidechain| {
             let mut sum = UsageSum { own: true, ..UsageSum::new(sidechain) };
             give(&mut sum, line.as_bytes());
-            sum.total().map(|tokens| (tokens.input, tokens.output, tokens.cache_read, tokens.cache_write))
+            sum.calls
+                .counted()
+                .tokens
+                .map(|tokens| (tokens.input, tokens.output, tokens.cache_read, tokens.cache_write))
         };
         let whole = Some((Some(7), Some(3), Some(2), Some(1)));
         let plain = reply(r#"{"type":"text","text":"words"}"#, "x", "");
@@ -215,7 +211,7 @@ mod tests {
             give(&mut sum, line.as_bytes());
         }
         assert_eq!(
-            sum.total().and_then(|tokens| tokens.output),
+            sum.calls.counted().tokens.and_then(|tokens| tokens.output),
             Some(30),
             "the last block is of the whole message"
         );
@@ -234,9 +230,9 @@ mod tests {
         for line in [&reply[..], reply, block, spaced, grown, error, other] {
             give(&mut sum, line);
         }
-        let tokens = sum.total().unwrap();
+        let tokens = sum.calls.counted().tokens.unwrap();
         assert_eq!((tokens.input, tokens.output), (Some(11), Some(5)), "the last line has the whole figure");
-        assert_eq!(UsageSum::default().total(), None);
+        assert_eq!(UsageSum::default().calls.counted().tokens, None);
     }
 
     #[test]
@@ -252,7 +248,7 @@ mod tests {
             for passage in passages {
                 give(&mut sum, passage);
             }
-            sum.total().and_then(|tokens| tokens.input)
+            sum.calls.counted().tokens.and_then(|tokens| tokens.input)
         };
         let (copy, own) = (reply("m1", ""), reply("m2", ""));
         let marked = reply("m3", r#","forkedFrom":{"sessionId":"s"}"#);

@@ -18,8 +18,10 @@ use crate::transcript::jsonl::follow::{Follow, JsonlFollower, ReadOnce};
 use crate::transcript::jsonl::open::open_regular;
 use crate::transcript::jsonl::peek::{last_entries, read_last};
 use crate::{
-    Adapter, Card, Control, Line, Looks, Progress, Reach, ReadError, Root, Scope, Trace, WatchTarget, ways,
+    Adapter, Card, Control, Conversation, Line, Looks, Progress, Reach, ReadError, Root, Scope, Trace,
+    WatchTarget, ways,
 };
+pub(crate) use rollout::compressed::Unpacked;
 use rollout::{compressed, entries, session};
 use server::{ask, feed};
 use storage::{RolloutFile, locks, names};
@@ -129,6 +131,14 @@ impl Adapter for Codex {
             return Ok(Box::new(ReadOnce(self.read(place, id, backlog)?)));
         }
         Ok(Box::new(JsonlFollower::start(place, entries::entries, backlog)?))
+    }
+
+    fn conversation(&self, place: &Path, _id: &str) -> Conversation<'_> {
+        if locks::thread_of(place).is_some() {
+            return Conversation::Nothing;
+        }
+        let (path, compressed) = (place.to_owned(), is_compressed(place));
+        Conversation::Lines { path, parse: entries::entries, compressed }
     }
 
     fn control(&self) -> Option<&'static dyn Control> {

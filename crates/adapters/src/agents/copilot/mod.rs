@@ -21,7 +21,7 @@ use crate::transcript::folder::harvest_of;
 use crate::transcript::gather::gather;
 use crate::transcript::jsonl::follow::{Follow, JsonlFollower};
 use crate::transcript::jsonl::peek::read_last;
-use crate::{Adapter, Card, Control, Looks, Reach, ReadError, Root, Scope, Trace, ways};
+use crate::{Adapter, Card, Control, Conversation, Looks, Reach, ReadError, Root, Scope, Trace, ways};
 
 pub struct Copilot;
 
@@ -85,6 +85,10 @@ impl Adapter for Copilot {
             return Ok(Box::new(JsonlFollower::from_beginning(&events, entries::entries)));
         }
         Ok(Box::new(JsonlFollower::start(place, entries::entries, backlog)?))
+    }
+
+    fn conversation(&self, place: &Path, _id: &str) -> Conversation<'_> {
+        if is_workspace(place) { Conversation::Nothing } else { Conversation::lines(place, entries::entries) }
     }
 
     fn control(&self) -> Option<&'static dyn Control> {

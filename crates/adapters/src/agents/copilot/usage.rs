@@ -2,11 +2,11 @@
 
 use agentctl_model::Tokens;
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 
+use crate::transcript::jsonl::lenient::lenient;
 use crate::transcript::jsonl::text::Text;
 use crate::transcript::memory::Counted;
-use crate::transcript::read::{Calls, Sum};
+use crate::transcript::read::{Calls, Recorded, Sum};
 
 /// Every accounting record contains this text; other lines need not even be split.
 const MARK: &str = "session.usage_record";
@@ -18,8 +18,10 @@ struct Record<'a> {
     #[serde(borrow, rename = "type")]
     kind: Text<'a>,
     id: Option<Text<'a>>,
+    timestamp: Option<Text<'a>>,
     /// Set for a sub-agent's call.
-    agent_id: Option<IgnoredAny>,
+    #[serde(default, deserialize_with = "lenient")]
+    agent_id: Option<Text<'a>>,
     data: Data<'a>,
 }
 
@@ -33,11 +35,12 @@ struct Data<'a> {
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Usage<'a> {
+    #[serde(borrow)]
+    model: Option<Text<'a>>,
     input_tokens: u64,
     output_tokens: u64,
     cache_read_tokens: u64,
     cache_write_tokens: u64,
-    #[serde(borrow)]
     accounting: Option<Accounting<'a>>,
 }
 
@@ -49,7 +52,7 @@ struct Accounting<'a> {
     usage_id: Option<Text<'a>>,
 }
 
-/// Sums the accounting records. Calls of sub-agents and calls copied from another session are not counted.
+/// Sums the accounting records. Calls of sub-agents are theirs, and calls copied from another session are not counted.
 pub(super) struct UsageSum<'s> {
     session: &'s str,
     calls: Calls,
@@ -72,7 +75,7 @@ impl Sum for UsageSum<'_> {
             return;
         }
         let Ok(record) = serde_json::from_slice::<Record<'_>>(line) else { return };
-        if record.kind != MARK || record.agent_id.is_some() {
+        if record.kind != MARK {
             return;
         }
         let Some(usage) = &record.data.usage else { return };
@@ -90,11 +93,13 @@ impl Sum for UsageSum<'_> {
             cache_read: Some(usage.cache_read_tokens),
             cache_write: Some(usage.cache_write_tokens),
         };
-        self.calls.add(name, tokens);
+        let at = record.timestamp.as_deref().and_then(|text| text.parse().ok());
+        let (model, agent) = (usage.model.as_deref(), record.agent_id.as_deref());
+        self.calls.add(name, Recorded { at, model, tokens, agent, ..Recorded::default() });
     }
 
     fn counted(self, _: bool) -> Counted {
-        Counted { tokens: self.calls.total(), ..Counted::default() }
+        self.calls.counted()
     }
 }
 

@@ -24,7 +24,8 @@ use crate::transcript::gather::{add_drift, read_all};
 use crate::transcript::jsonl::follow::{Follow, JsonlFollower, ReadOnce};
 use crate::transcript::jsonl::open::{open_regular, read_small};
 use crate::transcript::jsonl::{LINE_LIMIT, scan_back};
-use crate::{Adapter, Card, Control, Reach, ReadError, Root, Scope, ways};
+use crate::transcript::show::shortened;
+use crate::{Adapter, Card, Control, Conversation, Reach, ReadError, Root, Scope, ways};
 use entries::LastEntries;
 use projects::Projects;
 use records::Record;
@@ -71,7 +72,7 @@ impl Adapter for Gemini {
 
     fn read(&self, place: &Path, _id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {
         match last_entries(place, limit) {
-            Ok(entries) => Ok(entries),
+            Ok(entries) => Ok(shortened(entries)),
             // The file is not written yet, or the agent deleted it: there is nothing to show.
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
             Err(error) => Err(ReadError::new(place, error)),
@@ -81,10 +82,24 @@ impl Adapter for Gemini {
     fn follow(&self, place: &Path, _id: &str, backlog: usize) -> Result<Box<dyn Follow>, ReadError> {
         if is_document(place) || place == no_file() {
             // The agent continues in another file, so this one is complete.
-            let entries = last_entries(place, backlog).unwrap_or_default();
+            let entries = shortened(last_entries(place, backlog).unwrap_or_default());
             return Ok(Box::new(ReadOnce(entries)));
         }
         Ok(Box::new(JsonlFollower::start(place, entries::of_line, backlog)?))
+    }
+
+    fn conversation(&self, place: &Path, _id: &str) -> Conversation<'_> {
+        if place == no_file() {
+            return Conversation::Nothing;
+        }
+        if !is_document(place) {
+            return Conversation::lines(place, entries::of_line);
+        }
+        let place = place.to_owned();
+        Conversation::Records(Box::new(move |_| {
+            let all = last_entries(&place, usize::MAX).map_err(|error| ReadError::new(&place, error))?;
+            Ok(all.into_iter().enumerate().map(|(index, entry)| (index.to_string(), entry)).collect())
+        }))
     }
 
     fn control(&self) -> Option<&'static dyn Control> {

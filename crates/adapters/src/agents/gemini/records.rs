@@ -57,7 +57,7 @@ pub(super) struct Set<'a> {
 pub(super) struct Message<'a> {
     #[serde(borrow)]
     pub(super) id: Text<'a>,
-    timestamp: Option<Text<'a>>,
+    pub(super) timestamp: Option<Text<'a>>,
     #[serde(rename = "type")]
     pub(super) kind: Text<'a>,
     content: Option<&'a RawValue>,

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
 
-use agentctl_model::{Facts, Parent, Relation, Tokens};
+use agentctl_model::{Facts, Parent, Relation};
 use jiff::Timestamp;
 
 use super::head::Head;
@@ -17,7 +17,8 @@ use crate::Scope;
 use crate::transcript::gather::ReadSession;
 use crate::transcript::jsonl::LINE_LIMIT;
 use crate::transcript::jsonl::open::{Opened, open_regular, read_opened};
-use crate::transcript::read::{self, BothEnds, Format, Reading, add_up};
+use crate::transcript::memory::Counted;
+use crate::transcript::read::{self, BothEnds, Format, Reading, Sum, add_up};
 
 pub(super) struct Chat {
     is_document: bool,
@@ -146,7 +147,7 @@ impl ReadFile {
                 self.reading.warning =
                     Some("could not be counted together with the other files of its session");
             }
-            self.reading.counted.tokens = counted.unwrap_or_default();
+            self.reading.counted = counted.unwrap_or_default();
         }
         let parent = self.parent;
         self.reading.into_session(self.id, &self.place, |head, tail, counted| {
@@ -165,7 +166,7 @@ impl ReadFile {
 }
 
 /// Counts a reply once even if it occurs in several files of one session.
-fn counted_together<'p>(files: impl Iterator<Item = &'p PathBuf>) -> io::Result<Option<Tokens>> {
+fn counted_together<'p>(files: impl Iterator<Item = &'p PathBuf>) -> io::Result<Counted> {
     let mut sum = UsageSum::default();
     for path in files {
         let opened = open_regular(path)?;
@@ -175,5 +176,5 @@ fn counted_together<'p>(files: impl Iterator<Item = &'p PathBuf>) -> io::Result<
             add_up(&mut sum, &opened.file)?;
         }
     }
-    Ok(sum.total())
+    Ok(sum.counted(false))
 }

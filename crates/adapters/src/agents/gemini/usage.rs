@@ -4,12 +4,13 @@
 //! tokens.
 
 use agentctl_model::Tokens;
+use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::records::{Record, Usage};
 use crate::transcript::jsonl::text::Text;
 use crate::transcript::memory::Counted;
-use crate::transcript::read::{Calls, Sum};
+use crate::transcript::read::{Calls, Recorded, Sum};
 
 /// The usage of replies by their id.
 #[derive(Default)]
@@ -28,6 +29,8 @@ impl Sum for UsageSum {
             id: Text<'a>,
             #[serde(rename = "type")]
             kind: Text<'a>,
+            timestamp: Option<Text<'a>>,
+            model: Option<Text<'a>>,
             tokens: Option<Usage>,
         }
         // A message that is written again has the same figures.
@@ -35,12 +38,16 @@ impl Sum for UsageSum {
             return;
         }
         match serde_json::from_slice::<Reply<'_>>(line) {
-            Ok(reply) => self.add(&reply.id, &reply.kind, reply.tokens),
+            Ok(reply) => {
+                let at = reply.timestamp.as_deref().and_then(|text| text.parse().ok());
+                self.add(&reply.id, &reply.kind, (at, reply.model.as_deref()), reply.tokens);
+            }
             // An older document is one header that contains everything.
             Err(_) => {
                 if let Some(Record::Header(header)) = Record::parse(line) {
                     for message in header.messages {
-                        self.add(&message.id, &message.kind, message.tokens);
+                        let at = message.timestamp.as_deref().and_then(|text| text.parse().ok());
+                        self.add(&message.id, &message.kind, (at, message.model.as_deref()), message.tokens);
                     }
                 }
             }
@@ -48,12 +55,18 @@ impl Sum for UsageSum {
     }
 
     fn counted(self, _: bool) -> Counted {
-        Counted { tokens: self.total(), ..Counted::default() }
+        self.0.counted()
     }
 }
 
 impl UsageSum {
-    fn add(&mut self, id: &str, kind: &str, usage: Option<Usage>) {
+    fn add(
+        &mut self,
+        id: &str,
+        kind: &str,
+        (at, model): (Option<Timestamp>, Option<&str>),
+        usage: Option<Usage>,
+    ) {
         if let (Some(usage), "gemini") = (usage, kind) {
             // The input figure includes what was read from a cache; there is none for what was written to one.
             let tokens = Tokens {
@@ -62,12 +75,8 @@ impl UsageSum {
                 cache_read: Some(usage.cached),
                 cache_write: None,
             };
-            self.0.add(Some(id), tokens);
+            self.0.add(Some(id), Recorded { at, model, tokens, ..Recorded::default() });
         }
-    }
-
-    pub(super) fn total(self) -> Option<Tokens> {
-        self.0.total()
     }
 }
 
@@ -96,7 +105,7 @@ mod tests {
         let document = format!(r#"{{"sessionId":"s","messages":[{}]}}"#, reply("b", 101));
         sum.line(document.as_bytes(), 0);
         let expected = Tokens { input: Some(180), output: Some(46), cache_read: Some(22), cache_write: None };
-        assert_eq!(sum.total(), Some(expected));
-        assert_eq!(UsageSum::default().total(), None);
+        assert_eq!(sum.counted(false).tokens, Some(expected));
+        assert_eq!(UsageSum::default().counted(false).tokens, None);
     }
 }

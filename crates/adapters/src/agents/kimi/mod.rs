@@ -21,7 +21,7 @@ use crate::transcript::folder::harvest_of;
 use crate::transcript::gather::gather;
 use crate::transcript::jsonl::follow::{Follow, JsonlFollower};
 use crate::transcript::jsonl::peek::read_last;
-use crate::{Adapter, Card, Control, Reach, ReadError, Root, Scope, WatchTarget, ways};
+use crate::{Adapter, Card, Control, Conversation, Reach, ReadError, Root, Scope, WatchTarget, ways};
 
 pub struct Kimi;
 
@@ -74,6 +74,10 @@ impl Adapter for Kimi {
             return Ok(Box::new(JsonlFollower::from_beginning(place, entries::entries)));
         }
         Ok(Box::new(JsonlFollower::start(place, entries::entries, backlog)?))
+    }
+
+    fn conversation(&self, place: &Path, _id: &str) -> Conversation<'_> {
+        Conversation::lines(place, entries::entries)
     }
 
     fn control(&self) -> Option<&'static dyn Control> {

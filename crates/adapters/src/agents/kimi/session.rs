@@ -3,7 +3,7 @@
 use std::io;
 
 use agentctl_model::text::clean_cut;
-use agentctl_model::{Facts, Found, Parent, Relation, Turn, TurnState};
+use agentctl_model::{Call, Facts, Found, Parent, Relation, Turn, TurnState};
 use jiff::Timestamp;
 
 use super::head::Head;
@@ -13,8 +13,8 @@ use super::tail::Tail;
 use super::usage::UsageSum;
 use crate::Scope;
 use crate::transcript::gather::{Gathered, ReadSession};
-use crate::transcript::jsonl::open::read_small;
-use crate::transcript::read::{self, Format, Read};
+use crate::transcript::jsonl::open::{open_regular, read_small};
+use crate::transcript::read::{self, Format, Read, Sum};
 
 /// The limit for a state, which names the sub-agents; hundreds of them fit.
 const STATE_LIMIT: u64 = 4 << 20;
@@ -49,6 +49,9 @@ pub(super) fn read(folder: &SessionFolder, since: Option<Timestamp>, scope: &Sco
             (session, true)
         }
     };
+    if let Some(found) = session.found.as_mut().filter(|_| scope.calls) {
+        add_subagents(folder, &mut found.facts);
+    }
     let warning = match read_small(&folder.state(), STATE_LIMIT) {
         Ok(bytes) => match State::parse(&bytes) {
             Some(state) => {
@@ -64,6 +67,24 @@ pub(super) fn read(folder: &SessionFolder, since: Option<Timestamp>, scope: &Sco
     };
     session.warning = session.warning.or(warning);
     Ok(Some(session))
+}
+
+/// The calls of the sub-agents, whose records lie beside those of the main agent.
+fn add_subagents(folder: &SessionFolder, facts: &mut Facts) {
+    let mut calls: Vec<Call> = facts.calls.iter().flat_map(|calls| calls.iter().cloned()).collect();
+    for (agent, wire) in folder.subagents() {
+        let mut sum = UsageSum::default();
+        let Ok(opened) = open_regular(&wire) else { continue };
+        if read::add_up(&mut sum, &opened.file).is_ok() {
+            let own = sum.counted(false).calls;
+            // The main agent's file may tell of them too.
+            let is_new =
+                |call: &&Call| !calls.iter().any(|known| known.at == call.at && known.tokens == call.tokens);
+            let new: Vec<Call> = own.iter().filter(is_new).cloned().collect();
+            calls.extend(new.into_iter().map(|call| Call { agent: Some(agent.as_str().into()), ..call }));
+        }
+    }
+    facts.calls = Some(calls.into());
 }
 
 fn empty(folder: &SessionFolder) -> Found {

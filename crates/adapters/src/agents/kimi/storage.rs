@@ -37,6 +37,19 @@ impl SessionFolder {
         self.path.join("agents/main/wire.jsonl")
     }
 
+    /// The sub-agents by name, each with its records.
+    pub(super) fn subagents(&self) -> Vec<(String, PathBuf)> {
+        let Ok(entries) = agentctl_files::entries(&self.path.join("agents")) else { return Vec::new() };
+        let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+        let mut names: Vec<String> = names.filter(|name| is_id(name) && name != "main").collect();
+        names.sort_unstable();
+        let wire = |name: String| {
+            let wire = self.path.join("agents").join(&name).join("wire.jsonl");
+            (name, wire)
+        };
+        names.into_iter().map(wire).collect()
+    }
+
     pub(super) fn state(&self) -> PathBuf {
         self.path.join("state.json")
     }

@@ -1,11 +1,12 @@
 //! Token totals: each of this session's own model calls by the main agent counts once. Pure.
 
 use agentctl_model::Tokens;
+use jiff::Timestamp;
 use serde::Deserialize;
 
 use crate::transcript::jsonl::text::Text;
 use crate::transcript::memory::Counted;
-use crate::transcript::read::{Sum, plus};
+use crate::transcript::read::{Calls, Recorded, Sum};
 
 /// The few fields that count; serde skips everything else.
 #[derive(Deserialize)]
@@ -14,6 +15,9 @@ struct Record<'a> {
     #[serde(borrow, rename = "type")]
     kind: Text<'a>,
     agent_id: Option<Text<'a>>,
+    model: Option<Text<'a>>,
+    /// Milliseconds since 1970.
+    time: Option<i64>,
     usage: Option<Usage>,
 }
 
@@ -27,9 +31,9 @@ struct Usage {
     input_cache_creation: Option<u64>,
 }
 
-/// The sum is `None` as long as no usage was recorded.
+/// Sums the accounting records. What other agents of the session did is theirs.
 #[derive(Default)]
-pub(super) struct UsageSum(Option<Tokens>);
+pub(super) struct UsageSum(Calls);
 
 impl Sum for UsageSum {
     /// The text with which an accounting record begins, and the text that ends the copied part of a fork.
@@ -39,9 +43,7 @@ impl Sum for UsageSum {
 
     fn line(&mut self, line: &[u8], _: usize) {
         let Ok(record) = serde_json::from_slice::<Record<'_>>(line) else { return };
-        if record.agent_id.as_deref().is_some_and(|agent| agent != "main") {
-            return;
-        }
+        let agent = record.agent_id.as_deref().filter(|agent| *agent != "main");
         match (record.kind.as_ref(), record.usage) {
             ("usage.record", Some(usage)) => {
                 let one = Tokens {
@@ -50,16 +52,18 @@ impl Sum for UsageSum {
                     cache_read: usage.input_cache_read,
                     cache_write: usage.input_cache_creation,
                 };
-                self.0 = Some(plus(self.0.unwrap_or_default(), one));
+                let at = record.time.and_then(|time| Timestamp::from_millisecond(time).ok());
+                let model = record.model.as_deref();
+                self.0.add(None, Recorded { at, model, tokens: one, agent, ..Recorded::default() });
             }
             // Everything before this belongs to another session.
-            ("forked", _) => self.0 = None,
+            ("forked", _) if agent.is_none() => self.0.clear(),
             _ => {}
         }
     }
 
     fn counted(self, _: bool) -> Counted {
-        Counted { tokens: self.0, ..Counted::default() }
+        self.0.counted()
     }
 }
 

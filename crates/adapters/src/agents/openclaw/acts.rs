@@ -7,11 +7,11 @@ use agentctl_model::{Entry, Error, Permission, Session};
 use super::OpenClaw;
 use super::client::error::GatewayError;
 use super::client::gateway_client::{Decision, GatewayClient, Launch};
-use super::conversation::follow::{Follower, read_last};
+use super::conversation::follow::{Follower, read_all, read_last};
 use super::settings::address::Address;
 use crate::gateway::{Addressee, Begun, Request, TurnRequest};
 use crate::hold::Decision as Given;
-use crate::{Answer, Follow, Keys, ReadError, Root};
+use crate::{Answer, Conversation, Follow, Keys, ReadError, Root};
 
 impl crate::Gateway for OpenClaw {
     fn root_at(&self, address: &str, keys: Keys) -> Option<Root> {
@@ -24,6 +24,11 @@ impl crate::Gateway for OpenClaw {
 
     fn read(&self, root: &Root, id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {
         read_last(root, id, limit)
+    }
+
+    fn conversation(&self, root: &Root, id: &str) -> Conversation<'_> {
+        let (root, id) = (root.clone(), id.to_owned());
+        Conversation::Records(Box::new(move |_| read_all(&root, &id)))
     }
 
     fn follow(&self, root: &Root, id: &str, backlog: usize) -> Result<Box<dyn Follow>, ReadError> {

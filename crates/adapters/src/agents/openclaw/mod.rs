@@ -14,7 +14,7 @@ use std::path::Path;
 
 use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, ProcessHead};
 
-use crate::{Adapter, Card, Follow, Line, ReadError, Root, Scope, WatchTarget, ways};
+use crate::{Adapter, Card, Conversation, Follow, Line, ReadError, Root, Scope, WatchTarget, ways};
 use conversation::follow;
 use settings::discovery;
 
@@ -74,6 +74,11 @@ impl Adapter for OpenClaw {
     /// them.
     fn read(&self, place: &Path, id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {
         follow::read_last(&Root::at(place), id, limit)
+    }
+
+    fn conversation(&self, place: &Path, id: &str) -> Conversation<'_> {
+        let (root, id) = (Root::at(place), id.to_owned());
+        Conversation::Records(Box::new(move |_| follow::read_all(&root, &id)))
     }
 
     fn follow(&self, place: &Path, id: &str, backlog: usize) -> Result<Box<dyn Follow>, ReadError> {

@@ -161,6 +161,7 @@ fn facts(row: &Row, job: Option<&Job>, folder: Option<&str>) -> Facts {
         stopped_at: row.ended_at.map(|at| at.0),
         tokens: last_run(row),
         cost: None,
+        calls: None,
         parent: parent(row),
         meta: meta(row, job).into(),
     }

@@ -83,6 +83,7 @@ fn fill(found: &mut Found, summary: Summary, scope: &Scope<'_>) {
     if summary.has_messages {
         found.facts.tokens = summary.tokens;
         found.facts.cost = summary.cost;
+        found.facts.calls = Some(summary.calls.into()).filter(|_| scope.calls);
     }
 }
 

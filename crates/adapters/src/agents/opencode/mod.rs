@@ -12,7 +12,10 @@ use std::path::{Path, PathBuf};
 
 use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Process, ProcessHead, Stamp};
 
-use crate::{Adapter, Card, Control, Follow, Line, Looks, ReadError, Root, Scope, Trace, WatchTarget, ways};
+use crate::{
+    Adapter, Card, Control, Conversation, Follow, Line, Looks, ReadError, Root, Scope, Trace, WatchTarget,
+    ways,
+};
 use conversation::follow;
 use processes::OPENCODE;
 use server::http::Door;
@@ -99,6 +102,11 @@ impl Adapter for OpenCode {
 
     fn follow(&self, place: &Path, id: &str, backlog: usize) -> Result<Box<dyn Follow>, ReadError> {
         Ok(Box::new(follow::Follower::start(place, id, backlog)))
+    }
+
+    fn conversation(&self, place: &Path, id: &str) -> Conversation<'_> {
+        let (place, id) = (place.to_owned(), id.to_owned());
+        Conversation::Records(Box::new(move |may_fit| follow::read_all(&place, &id, may_fit)))
     }
 
     fn control(&self) -> Option<&'static dyn Control> {

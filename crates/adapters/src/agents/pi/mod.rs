@@ -20,8 +20,9 @@ use serde::Deserialize;
 
 use crate::transcript::jsonl::follow::Follow;
 use crate::transcript::jsonl::open::read_small;
-use crate::{Adapter, Card, Control, Looks, Opening, ReadError, Root, Scope, ways};
+use crate::{Adapter, Card, Control, Conversation, Looks, Opening, ReadError, Root, Scope, ways};
 pub(crate) use control::complaint;
+pub(crate) use file::entries::entries as entries_of_line;
 pub(crate) use file::header::Creator;
 pub(crate) use file::peek::{follow, read_last};
 pub(crate) use processes::{is_headless, is_pi};
@@ -73,6 +74,10 @@ impl Adapter for Pi {
 
     fn follow(&self, place: &Path, _id: &str, backlog: usize) -> Result<Box<dyn Follow>, ReadError> {
         follow(place, backlog)
+    }
+
+    fn conversation(&self, place: &Path, _id: &str) -> Conversation<'_> {
+        Conversation::lines(place, entries_of_line)
     }
 
     fn control(&self) -> Option<&'static dyn Control> {

@@ -13,7 +13,7 @@ use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Pr
 use crate::agents::pi;
 use crate::agents::pi::{Creator, Store};
 use crate::transcript::jsonl::follow::Follow;
-use crate::{Adapter, Card, Control, Opening, ReadError, Root, Scope, ways};
+use crate::{Adapter, Card, Control, Conversation, Opening, ReadError, Root, Scope, ways};
 
 pub struct PiRust;
 
@@ -59,6 +59,10 @@ impl Adapter for PiRust {
 
     fn follow(&self, place: &Path, _id: &str, backlog: usize) -> Result<Box<dyn Follow>, ReadError> {
         pi::follow(place, backlog)
+    }
+
+    fn conversation(&self, place: &Path, _id: &str) -> Conversation<'_> {
+        Conversation::lines(place, pi::entries_of_line)
     }
 
     fn control(&self) -> Option<&'static dyn Control> {

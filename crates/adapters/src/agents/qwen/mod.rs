@@ -21,7 +21,7 @@ use crate::transcript::gather::gather;
 use crate::transcript::jsonl::follow::{Follow, JsonlFollower};
 use crate::transcript::jsonl::open::read_small;
 use crate::transcript::jsonl::peek::read_last;
-use crate::{Adapter, Card, Control, Reach, ReadError, Root, Scope, Trace, ways};
+use crate::{Adapter, Card, Control, Conversation, Reach, ReadError, Root, Scope, Trace, ways};
 use storage::StoredFiles;
 
 pub struct Qwen;
@@ -108,6 +108,14 @@ impl Adapter for Qwen {
         }
         let transcript = place.with_file_name(format!("{id}.jsonl"));
         Ok(Box::new(JsonlFollower::from_beginning(&transcript, entries::entries)))
+    }
+
+    fn conversation(&self, place: &Path, _id: &str) -> Conversation<'_> {
+        if is_transcript(place) {
+            Conversation::lines(place, entries::entries)
+        } else {
+            Conversation::Nothing
+        }
     }
 
     fn control(&self) -> Option<&'static dyn Control> {

@@ -6,7 +6,7 @@ use serde::de::IgnoredAny;
 
 use crate::transcript::jsonl::text::Text;
 use crate::transcript::memory::Counted;
-use crate::transcript::read::{Calls, Sum};
+use crate::transcript::read::{Calls, Recorded, Sum};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -14,6 +14,8 @@ struct Record<'a> {
     #[serde(borrow, rename = "type")]
     kind: Text<'a>,
     uuid: Option<Text<'a>>,
+    timestamp: Option<Text<'a>>,
+    model: Option<Text<'a>>,
     forked_from: Option<IgnoredAny>,
     usage_metadata: Option<Usage>,
 }
@@ -51,11 +53,13 @@ impl Sum for UsageSum {
             cache_read: Some(cached),
             cache_write: None,
         };
-        self.0.add(record.uuid.as_deref(), tokens);
+        let at = record.timestamp.as_deref().and_then(|text| text.parse().ok());
+        let call = Recorded { at, model: record.model.as_deref(), tokens, ..Recorded::default() };
+        self.0.add(record.uuid.as_deref(), call);
     }
 
     fn counted(self, _: bool) -> Counted {
-        Counted { tokens: self.0.total(), ..Counted::default() }
+        self.0.counted()
     }
 }
 

@@ -17,7 +17,7 @@ use crate::agents::opencode::join;
 use crate::agents::opencode::processes::Program;
 use crate::agents::opencode::storage::selection::Selection;
 use crate::agents::opencode::storage::tree::SessionPath;
-use crate::{Adapter, Card, Follow, ReadError, Root, Scope};
+use crate::{Adapter, Card, Conversation, Follow, ReadError, Root, Scope};
 
 pub struct Slate;
 
@@ -68,6 +68,11 @@ impl Adapter for Slate {
         let mut entries = session::entries(place, id)?;
         entries.drain(..entries.len().saturating_sub(limit));
         Ok(entries.into_iter().map(|(_, entry)| entry).collect())
+    }
+
+    fn conversation(&self, place: &Path, id: &str) -> Conversation<'_> {
+        let (place, id) = (place.to_owned(), id.to_owned());
+        Conversation::Records(Box::new(move |_| session::entries(&place, &id)))
     }
 
     fn follow(&self, place: &Path, id: &str, backlog: usize) -> Result<Box<dyn Follow>, ReadError> {

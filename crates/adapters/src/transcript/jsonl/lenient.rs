@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 
 use super::follow::ParseEntries;
 use crate::transcript::read::Line;
+use crate::transcript::show::shortened;
 
 /// For `#[serde(borrow, deserialize_with = "lenient")]`: a value of an unexpected shape becomes the default.
 pub fn lenient<'de, D, T>(from: D) -> Result<T, D::Error>
@@ -26,12 +27,17 @@ pub(crate) fn as_text(line: &[u8], mut take: impl FnMut(&[u8]) -> Line) -> Line 
     }
 }
 
-/// The same for the entries that a line shows.
-pub(crate) fn shown(parse: ParseEntries, line: &[u8]) -> Vec<Entry> {
+/// The same for the entries that a line shows, with whole texts.
+pub(crate) fn decoded(parse: ParseEntries, line: &[u8]) -> Vec<Entry> {
     let entries = parse(line);
     if entries.is_empty() && std::str::from_utf8(line).is_err() {
         parse(String::from_utf8_lossy(line).as_bytes())
     } else {
         entries
     }
+}
+
+/// The same, as `peek` and `logs` show them.
+pub(crate) fn shown(parse: ParseEntries, line: &[u8]) -> Vec<Entry> {
+    shortened(decoded(parse, line))
 }

@@ -18,7 +18,7 @@ const LONGEST: u64 = 16 << 30;
 /// Passes every line to `take`, including a last one without a line break. Lines beyond the limit are skipped;
 /// returns how many there were.
 pub fn scan_whole(source: &(impl ReadAt + ?Sized), mut take: impl FnMut(&[u8])) -> io::Result<u32> {
-    each_region(source, |region| {
+    scan_regions(source, |region, _| {
         let mut rest = region;
         while let Some(length) = memchr::memchr(b'\n', rest) {
             take(&rest[..length]);
@@ -46,7 +46,7 @@ pub fn scan_containing(
     needle: &Finder<'_>,
     mut take: impl FnMut(Passage<'_>),
 ) -> io::Result<u32> {
-    each_region(source, |region| {
+    scan_regions(source, |region, _| {
         let mut rest = region;
         while let Some(at) = needle.find(rest) {
             let start = memchr::memrchr(b'\n', &rest[..at]).map_or(0, |newline| newline + 1);
@@ -72,10 +72,10 @@ pub fn lines_containing(
     })
 }
 
-/// Reads the file once and passes on regions that contain whole lines only.
-fn each_region(source: &(impl ReadAt + ?Sized), mut take: impl FnMut(&[u8])) -> io::Result<u32> {
+/// Reads the file once and passes on regions that contain whole lines only, each with its place in the file.
+pub fn scan_regions(source: &(impl ReadAt + ?Sized), mut take: impl FnMut(&[u8], u64)) -> io::Result<u32> {
     if let Some(bytes) = source.in_memory() {
-        take(bytes);
+        take(bytes, 0);
         return Ok(0);
     }
     with_scratch(|buffer| read_regions(source, buffer, take))
@@ -84,7 +84,7 @@ fn each_region(source: &(impl ReadAt + ?Sized), mut take: impl FnMut(&[u8])) -> 
 fn read_regions(
     source: &(impl ReadAt + ?Sized),
     buffer: &mut Vec<u8>,
-    mut take: impl FnMut(&[u8]),
+    mut take: impl FnMut(&[u8], u64),
 ) -> io::Result<u32> {
     let (mut filled, mut offset) = (0, 0u64);
     let (mut skipping, mut too_long, mut without_lines) = (false, 0, 0);
@@ -103,11 +103,12 @@ fn read_regions(
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => return Err(error),
         };
+        let begins = offset - filled as u64;
         offset += got as u64;
         let end = filled + got;
         if got == 0 {
             if filled > 0 && !skipping {
-                take(&buffer[..filled]);
+                take(&buffer[..filled], begins);
             }
             return Ok(too_long);
         }
@@ -121,11 +122,12 @@ fn read_regions(
                 without_lines = 0;
                 let last = filled + last;
                 let mut region = &buffer[..=last];
+                let mut over = 0;
                 if std::mem::take(&mut skipping) {
-                    let over = memchr::memchr(b'\n', region).map_or(region.len(), |newline| newline + 1);
+                    over = memchr::memchr(b'\n', region).map_or(region.len(), |newline| newline + 1);
                     region = &region[over..];
                 }
-                take(region);
+                take(region, begins + over as u64);
                 last + 1
             }
         };

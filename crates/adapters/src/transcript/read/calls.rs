@@ -1,28 +1,88 @@
-//! Token totals of agents that may write the usage of one model call several times. Pure.
+//! The model calls of one transcript: each counts once, however often it is written. Pure.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 
-use agentctl_model::Tokens;
+use agentctl_model::{Call, Tokens};
+use jiff::Timestamp;
 
-use super::plus;
+use crate::transcript::memory::Counted;
 
-/// The usage of every model call by its name; a call that is written again replaces itself.
+/// The calls in the order of their first records. A call that is written again replaces its figures and keeps its time.
 #[derive(Debug, Default)]
-pub(crate) struct Calls(HashMap<Box<str>, Tokens>);
+pub(crate) struct Calls {
+    calls: Vec<Call>,
+    by_name: HashMap<Box<str>, usize>,
+    models: Vec<Arc<str>>,
+}
+
+/// What a record says about one call.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Recorded<'r> {
+    pub(crate) at: Option<Timestamp>,
+    pub(crate) model: Option<&'r str>,
+    pub(crate) tokens: Tokens,
+    pub(crate) cost: Option<f64>,
+    pub(crate) agent: Option<&'r str>,
+}
 
 impl Calls {
-    /// A call without a name is not written again.
-    pub(crate) fn add(&mut self, name: Option<&str>, tokens: Tokens) {
-        let name = name.map_or_else(|| format!("nameless {}", self.0.len()).into(), Into::into);
-        self.0.insert(name, tokens);
+    /// Adds a call. `name` is what the agent calls it; a call without one is not written again.
+    pub(crate) fn add(&mut self, name: Option<&str>, recorded: Recorded<'_>) {
+        let Recorded { at, model, tokens, cost, agent } = recorded;
+        if let Some(known) = name.and_then(|name| self.by_name.get(name)) {
+            let known = &mut self.calls[*known];
+            known.tokens = tokens;
+            known.cost = cost;
+            return;
+        }
+        // A copy in another file has the same name and time. A name alone may be one that a small server gives again.
+        let shared = name.zip(at).map(|of| hash_of(&of));
+        let model = model.filter(|model| !model.is_empty()).map(|model| self.model(model));
+        if let Some(name) = name {
+            self.by_name.insert(name.into(), self.calls.len());
+        }
+        self.calls.push(Call { at, model, tokens, cost, name: shared, agent: agent.map(Into::into) });
     }
 
     pub(crate) fn has(&self, name: &str) -> bool {
-        self.0.contains_key(name)
+        self.by_name.contains_key(name)
     }
 
-    /// `None` when no usage was ever recorded.
-    pub(crate) fn total(self) -> Option<Tokens> {
-        self.0.into_values().reduce(plus)
+    /// What was counted so far belongs to another session.
+    pub(crate) fn clear(&mut self) {
+        self.calls.clear();
+        self.by_name.clear();
     }
+
+    /// One text for all calls of a model.
+    fn model(&mut self, name: &str) -> Arc<str> {
+        if let Some(known) = self.models.iter().find(|known| known.as_ref() == name) {
+            return known.clone();
+        }
+        let model: Arc<str> = agentctl_model::text::clean_cut(name, Some(200)).into();
+        self.models.push(model.clone());
+        model
+    }
+
+    /// The session's own totals and all calls; the totals are `None` when no usage was ever recorded.
+    pub(crate) fn counted(self) -> Counted {
+        let own = || self.calls.iter().filter(|call| call.agent.is_none());
+        let dollars: f64 = own().filter_map(|call| call.cost).sum();
+        Counted {
+            tokens: own().map(|call| call.tokens).reduce(Tokens::plus),
+            // An agent that knows no price writes 0.
+            cost: (dollars > 0.0).then_some(dollars),
+            calls: self.calls.into(),
+            ..Counted::default()
+        }
+    }
+}
+
+/// The same for the same value in every run of this program, which is as long as it is needed.
+pub(crate) fn hash_of(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use agentctl_model::text::clean_cut;
-use agentctl_model::{Evidence, Fact, Facts, Tokens, Turn, TurnState, Witness};
+use agentctl_model::{Evidence, Fact, Facts, Turn, TurnState, Witness};
 use jiff::Timestamp;
 
 use crate::transcript::memory::Counted;
@@ -125,6 +125,7 @@ impl Latest {
             updated_at: self.updated_at,
             tokens: counted.tokens,
             cost: counted.cost,
+            calls: (!counted.calls.is_empty()).then(|| counted.calls.clone()),
             ..Facts::default()
         }
     }
@@ -134,20 +135,6 @@ impl Latest {
 pub(crate) fn keep(slot: &mut Option<String>, value: Option<&str>) {
     if slot.is_none() {
         *slot = value.filter(|text| !text.is_empty()).map(|text| clean_cut(text, None));
-    }
-}
-
-/// The sum of two counts; what neither count contains stays unknown.
-pub(crate) fn plus(one: Tokens, other: Tokens) -> Tokens {
-    let add = |one: Option<u64>, other: Option<u64>| match (one, other) {
-        (Some(one), Some(other)) => Some(one.saturating_add(other)),
-        (one, other) => one.or(other),
-    };
-    Tokens {
-        input: add(one.input, other.input),
-        output: add(one.output, other.output),
-        cache_read: add(one.cache_read, other.cache_read),
-        cache_write: add(one.cache_write, other.cache_write),
     }
 }
 

@@ -3,6 +3,8 @@
 use std::io;
 
 use super::{First, Latest};
+use crate::Scope;
+use crate::transcript::jsonl::ReadAt;
 use crate::transcript::jsonl::open::Opened;
 use crate::transcript::memory::Counted;
 
@@ -36,7 +38,12 @@ pub(crate) trait Format {
         None
     }
 
-    /// What counts every line of the file; it is used when totals are wanted.
+    /// Whether every line has to be read for what is wanted.
+    fn counts(&self, scope: &Scope<'_>) -> bool {
+        scope.usage
+    }
+
+    /// What counts every line of the file.
     fn sum(&self, head: &Self::Head) -> Self::Sum;
 
     /// What has to be collected from every line although totals are not wanted. `whole`: the tail has seen all lines.
@@ -51,6 +58,11 @@ pub(crate) trait Format {
 
     /// Both ends of a file whose bytes are not lines.
     fn unpacked(&self, _opened: &Opened) -> io::Result<Option<BothEnds>> {
+        Ok(None)
+    }
+
+    /// All lines of such a file, to be read once from the beginning.
+    fn unpacked_whole(&self, _opened: &Opened) -> io::Result<Option<Box<dyn ReadAt>>> {
         Ok(None)
     }
 }
@@ -108,10 +120,7 @@ pub(crate) trait Tail: Default {
 
 /// The totals over all lines of a transcript.
 pub(crate) trait Sum {
-    /// These totals require a read of the whole file.
-    const READS_ALL: bool = true;
-
-    /// Every line that counts contains one of these; other lines need not be split.
+    /// Every line that counts contains one of these; other lines need not be split. Without marks every line is given.
     fn marks(&self) -> &'static [&'static str];
 
     /// A line with a mark, and the position of the first mark in it if there is only one mark.
@@ -122,21 +131,6 @@ pub(crate) trait Sum {
 
     /// `torn`: the last line may still be being written.
     fn counted(self, torn: bool) -> Counted;
-}
-
-/// For agents whose records contain running totals.
-impl Sum for () {
-    const READS_ALL: bool = false;
-
-    fn marks(&self) -> &'static [&'static str] {
-        &[]
-    }
-
-    fn line(&mut self, _line: &[u8], _at: usize) {}
-
-    fn counted(self, _torn: bool) -> Counted {
-        Counted::default()
-    }
 }
 
 /// The beginning and the end of a transcript in memory; both are the same if the bytes are all of it.

@@ -27,9 +27,9 @@ use super::jsonl::whole::{CHUNK, Passage, scan_containing, scan_whole};
 use super::jsonl::{ReadAt, Scan, scan_back};
 use super::memory::Counted;
 use crate::Scope;
-pub(crate) use calls::Calls;
+pub(crate) use calls::{Calls, Recorded, hash_of};
 pub(crate) use directory::Directory;
-pub(crate) use ends::{First, Latest, WORDS_REACH, evidence, keep, plus};
+pub(crate) use ends::{First, Latest, WORDS_REACH, evidence, keep};
 pub(crate) use format::{BothEnds, Format, Head, Line, Sum, Tail};
 
 /// A first prompt of some megabytes is read; a longer one is not.
@@ -122,16 +122,20 @@ fn read_opened<F: Format>(
     let both = |begin: (&dyn ReadAt, u64), end: (&dyn ReadAt, u64)| {
         read_ends(format, begin, end, scope, |sum, torn| match known.clone() {
             Some(known) => Ok(known),
-            None => {
-                sum.map_or_else(|| Ok(Counted::default()), |sum| count(sum, end.0, torn, path, opened, scope))
-            }
+            None => sum.map_or_else(
+                || Ok(Counted::default()),
+                |sum| {
+                    let all = format.unpacked_whole(opened)?;
+                    count(sum, all.as_deref().unwrap_or(end.0), torn, path, opened, scope)
+                },
+            ),
         })
     };
     let reading = if let Some(ends) = format.unpacked(opened)? {
         let (head, tail) = (ends.head(), ends.tail.as_slice());
         both((&head, head.len() as u64), (&tail, tail.len() as u64))?
     } else {
-        let whole = F::Sum::READS_ALL && scope.usage && known.is_none();
+        let whole = format.counts(scope) && known.is_none();
         let at_once = if whole { CHUNK.max(F::AT_ONCE) } else { F::AT_ONCE };
         opened.read_through(at_once, |source, size| both((source, size), (source, size)))?
     };
@@ -181,11 +185,8 @@ fn read_ends<F: Format>(
     if seen.records == 0 && end.1 > 0 {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "holds no readable record"));
     }
-    let sum = if F::Sum::READS_ALL && scope.usage {
-        Some(format.sum(&head))
-    } else {
-        format.missing(&head, &tail, seen.whole)
-    };
+    let sum =
+        if format.counts(scope) { Some(format.sum(&head)) } else { format.missing(&head, &tail, seen.whole) };
     let counted = count(sum, seen.torn)?;
     let warning =
         match (broken_first > 0 || seen.damaged || counted.damaged, seen.too_long + counted.too_long) {
@@ -298,6 +299,7 @@ fn count<S: Sum>(
 /// Gives every line that counts to `sum`; returns how many lines were too long.
 pub(crate) fn add_up(sum: &mut impl Sum, source: &dyn ReadAt) -> io::Result<u32> {
     match sum.marks() {
+        [] => scan_whole(source, |line| sum.line(line, 0)),
         [mark] => scan_containing(source, &Finder::new(mark), |passage| match passage {
             Passage::Line(line, at) => sum.line(line, at),
             Passage::Without(lines) => sum.others(lines),

@@ -5,8 +5,9 @@ mod far_follow;
 use std::time::{Duration, Instant};
 
 use agentctl_fleet::{Purpose, Query};
-use agentctl_model::{ErrorKind, Status, Surveyed};
+use agentctl_model::{ErrorKind, Status, Surveyed, text};
 
+use super::host_args::only_there;
 use super::peek::{Reader, print_last};
 use super::target::Target;
 use crate::exit_codes::Exit;
@@ -34,6 +35,9 @@ pub(crate) struct Args {
     /// How many entries to begin with
     #[arg(short = 'n', long = "lines", value_name = "N", default_value_t = 50)]
     count: usize,
+    /// Around this hit of `agentctl search` instead of the last ones
+    #[arg(long, value_name = "HIT", conflicts_with = "follow")]
+    at: Option<String>,
     /// Go on until the session has stopped
     #[arg(short, long)]
     follow: bool,
@@ -46,6 +50,12 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     let link = Link::open(surroundings)?;
     let found = args.target.find(Purpose::Read, &link, surroundings, out)?;
     let mut reader = Reader::new(args.json, surroundings, out);
+    if let Some(hit) = &args.at {
+        if let Some(far) = &found.far {
+            return Err(only_there(&far.name, "logs --at"));
+        }
+        return print_around(&link, &found.found, hit, args.count, &mut reader, out);
+    }
     match &found.far {
         Some(far) if args.follow => {
             return far_follow::follow(far, &found.found, args.count, &mut reader, out);
@@ -54,6 +64,31 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
         _ => {}
     }
     print_last(&link.fleet, &found, args.count, &mut reader, out)?;
+    Ok(Exit::Done)
+}
+
+/// Prints the entries around a hit, which stands in the middle of them.
+fn print_around(
+    link: &Link,
+    session: &Surveyed,
+    hit: &str,
+    count: usize,
+    reader: &mut Reader<'_>,
+    out: &mut Output,
+) -> Result<Exit, Failure> {
+    let both = (count / 2, count.saturating_sub(count / 2 + 1));
+    let around = link.fleet.read_around(session, hit, both);
+    let around = around.map_err(|error| Failure::new(ErrorKind::Failed, error.to_string()))?;
+    let Some((entries, at)) = around else {
+        let words = format!("nothing stands at `{}` in this session", text::one_line(hit));
+        return Err(Failure::new(ErrorKind::NotFound, words).hint("its records were rewritten; search again"));
+    };
+    for (index, entry) in entries.iter().enumerate() {
+        if index == at {
+            reader.point(out)?;
+        }
+        reader.print(entry, out)?;
+    }
     Ok(Exit::Done)
 }
 

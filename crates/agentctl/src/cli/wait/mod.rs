@@ -23,15 +23,12 @@ use crate::link::Link;
 use crate::link::daemon_process::DaemonProcess;
 use crate::link::hints::{HINT_TIMEOUT, Hints};
 use crate::link::hosts::{Located, full};
+use crate::link::waiting::{FALLBACK_INTERVAL, POLL_INTERVAL};
 use crate::output::Output;
 use crate::render::sessions::{self, short_ids};
 use crate::render::width::cut_end;
 use crate::render::{json, request, style, time};
 use crate::surroundings::Surroundings;
-
-/// How often the sessions are surveyed, without and with a daemon that announces changes.
-const POLL_INTERVAL: Duration = Duration::from_millis(400);
-const FALLBACK_INTERVAL: Duration = Duration::from_secs(3);
 
 /// Wait until sessions are idle or stopped, or in another state
 #[derive(Debug, clap::Args)]

@@ -28,6 +28,7 @@ use crate::tell::events::written;
 pub(crate) const PAGE: Parameters = &[
     Parameter::number("limit", "how many entries, 20 by default"),
     Parameter::number("before", "leave out this many of the newest, to page back"),
+    Parameter::text("at", "the entries around this hit of a search instead of the last ones"),
 ];
 pub(crate) const BACKLOG: Parameters =
     &[Parameter::number("limit", "how many entries to begin with, 20 by default")];
@@ -57,8 +58,21 @@ pub(crate) async fn page(
     let limit = query::number(&pairs, "limit").unwrap_or(ENTRIES).min(MOST);
     let before = query::number(&pairs, "before").unwrap_or(0).min(MOST);
     let (fleet, found) = find(&app, &peer, &headers, selector(id, &pairs), Purpose::Read).await?;
-    let entries = run_blocking(move || read(&fleet, &found, limit, before)).await?;
+    let at = query::one(&pairs, "at").map(str::to_owned);
+    let entries = run_blocking(move || match at {
+        Some(hit) => around(&fleet, &found, &hit, limit),
+        None => read(&fleet, &found, limit, before),
+    });
+    let entries = entries.await?;
     json(&Messages { entries }).map(answer)
+}
+
+/// The entries around a hit, which stands in the middle of them.
+fn around(fleet: &Fleet, found: &Surveyed, hit: &str, limit: usize) -> Result<Vec<Entry>, Problem> {
+    let both = (limit / 2, limit.saturating_sub(limit / 2 + 1));
+    let shown = fleet.read_around(found, hit, both).map_err(|error| Problem::failed(error.to_string()))?;
+    let gone = || Problem::not_found(format!("nothing stands at `{hit}` in this session; search again"));
+    shown.map(|(entries, _)| entries).ok_or_else(gone)
 }
 
 fn read(fleet: &Fleet, found: &Surveyed, limit: usize, before: usize) -> Result<Vec<Entry>, Problem> {

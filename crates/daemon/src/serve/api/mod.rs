@@ -1,5 +1,6 @@
 //! The API. One table of routes produces both the router and the document, so that they cannot disagree.
 
+mod actions;
 mod adapters_and_health;
 mod body;
 mod daemon;
@@ -15,8 +16,10 @@ mod locks;
 mod messages;
 mod openapi;
 mod routes;
+mod search;
 mod sessions;
 mod steer;
+mod usage;
 mod worktrees;
 
 use std::sync::Arc;
@@ -37,6 +40,7 @@ pub use daemon::DaemonStatus;
 pub use messages::Messages;
 pub use openapi::{document, text as document_text};
 pub(crate) use sessions::run_blocking;
+pub use usage::usage_pairs;
 
 pub(crate) type App = Arc<Shared>;
 

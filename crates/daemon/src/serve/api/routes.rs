@@ -6,15 +6,16 @@ use agentctl_fleet::keep::locks::LockList;
 use agentctl_fleet::read::groups::{GroupDiff, GroupLaunch, GroupList, GroupView};
 use agentctl_fleet::read::inbox::{Inbox, PutAwayReport};
 use agentctl_fleet::worktree::{Cleaned, NewTree, Trees};
-use agentctl_fleet::{AdapterEntry, Explanation, ListAnswer};
+use agentctl_fleet::{AdapterEntry, Explanation, ListAnswer, UsageAnswer};
+use agentctl_model::search::Hit;
 use agentctl_model::{DirectoryHolder, Fuse, HostList, Session};
 use axum::routing::{MethodRouter, delete, get, post};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value};
 
 use super::{
-    App, DaemonStatus, adapters_and_health, daemon, events, fuses, groups, hosts, inbox, launch, locks,
-    messages, openapi, sessions, steer, worktrees,
+    App, DaemonStatus, actions, adapters_and_health, daemon, events, fuses, groups, hosts, inbox, launch,
+    locks, messages, openapi, search, sessions, steer, usage, worktrees,
 };
 use crate::fuses::{Extension, FuseList, FuseSpec};
 use crate::serve::query::{DETAIL, LIST, Parameters, TARGET};
@@ -270,6 +271,36 @@ pub(crate) const ROUTES: &[Route] = &[
         handler: || get(inbox::list),
     },
     Route {
+        path: "/v1/search",
+        operations: &[Operation::get(
+            "search",
+            "Find words in every conversation, as `agentctl search --json` does",
+            Answers::Events(of::<Hit>),
+        )
+        .asks(&[search::QUERY])
+        .notes(
+            "Each `hit` is one message that fits, newest session first, as soon as it is found. The last event is `end`: \
+            how many hits there were, how many conversations were searched, whether there may be more, and how much of \
+            each source could be heard. `GET /v1/sessions/{id}/messages?at=HIT` opens a conversation at a hit.",
+        )],
+        handler: || get(search::stream),
+    },
+    Route {
+        path: "/v1/usage",
+        operations: &[Operation::get(
+            "getUsage",
+            "Count what sessions have spent, as `agentctl usage --json` does",
+            Answers::Json(of::<UsageAnswer>),
+        )
+        .asks(&[usage::QUERY])
+        .fails(&[500])
+        .notes(
+            "Every model call counts once, at its own time, in the session that made it. `cost` is the sum of what has a \
+            price, `costBasis` says where it comes from, and `unpriced` names the models whose tokens have none.",
+        )],
+        handler: || get(usage::report),
+    },
+    Route {
         path: "/v1/inbox/{id}/done",
         operations: &[Operation::post(
             "putFailureAway",
@@ -391,6 +422,17 @@ pub(crate) const ROUTES: &[Route] = &[
             since, gets `reset` and a `snapshot` of the current state of everything.",
         )],
         handler: || get(events::stream),
+    },
+    Route {
+        path: "/v1/actions",
+        operations: &[Operation::post(
+            "tellAction",
+            "Tell what a program asked for, as an event",
+            of::<actions::ActionTold>,
+        )
+        .takes(of::<actions::ActionBody>)
+        .notes("On the unix socket alone: `agentctl mcp` and `agentctl acp` tell what they did, and on whose behalf.")],
+        handler: || post(actions::tell),
     },
     Route {
         path: "/v1/fuses",

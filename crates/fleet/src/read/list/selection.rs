@@ -64,7 +64,7 @@ pub struct ListFilter {
 }
 
 impl ListFilter {
-    pub(super) fn of(&self, sessions: Vec<Surveyed>) -> Vec<Surveyed> {
+    pub(crate) fn of(&self, sessions: Vec<Surveyed>) -> Vec<Surveyed> {
         // Many sessions share few directories, and resolving one costs system calls.
         let mut covered: HashMap<String, bool> = HashMap::new();
         let mut covers = |session: &Session| {

@@ -98,7 +98,8 @@ impl Fleet {
         }
         survey.sessions.retain(|surveyed| is_of_adapters(surveyed, query));
         survey.sessions.iter_mut().for_each(inventory::add_offered);
-        if !self.prices.is_empty() {
+        // Who asks for single calls prices each of them.
+        if !self.prices.is_empty() && !query.calls {
             survey.sessions.iter_mut().for_each(|surveyed| prices::fill(&mut surveyed.session, &self.prices));
         }
         survey.sessions.iter_mut().for_each(|surveyed| surveyed.session.host.clone_from(&self.host));

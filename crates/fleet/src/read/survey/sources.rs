@@ -20,6 +20,8 @@ pub(crate) struct SourceRequest {
     sessions: Sessions,
     /// Report token totals even where that costs a read of the whole transcript.
     usage: bool,
+    /// Report every single model call too.
+    calls: bool,
     subagents: bool,
     text_limit: Option<usize>,
 }
@@ -34,12 +36,18 @@ pub(crate) enum Sessions {
 
 impl SourceRequest {
     pub(crate) fn new(query: &Query, sessions: Sessions) -> Self {
-        Self { sessions, usage: query.usage, subagents: query.subagents, text_limit: query.text_limit() }
+        Self {
+            sessions,
+            usage: query.usage,
+            calls: query.calls,
+            subagents: query.subagents,
+            text_limit: query.text_limit(),
+        }
     }
 
     /// Returns the same request with this choice about token totals.
     pub(crate) fn counting(self, usage: bool) -> Self {
-        Self { usage, ..self }
+        Self { usage, calls: self.calls && usage, ..self }
     }
 
     fn scope(&self, progress: Progress, memory: Option<Arc<Memory>>) -> Scope<'_> {
@@ -48,8 +56,8 @@ impl SourceRequest {
             Sessions::Ids(ids) => Reach::Ids(ids),
             Sessions::All { since } => Reach::All { since: *since },
         };
-        let Self { usage, subagents, text_limit, .. } = *self;
-        Scope { reach, usage, subagents, text_limit, progress, memory }
+        let Self { usage, calls, subagents, text_limit, .. } = *self;
+        Scope { reach, usage, calls, subagents, text_limit, progress, memory }
     }
 }
 

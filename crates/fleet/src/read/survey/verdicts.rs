@@ -114,8 +114,9 @@ impl SourceVerdicts<'_> {
         let owners = firm
             .map(|claim| OwnerProcess { process: claim.owner.process, role: claim.role, tie: claim.tie })
             .collect();
+        let calls = found.facts.calls.take();
         let session = self.session(found.id, found.facts, verdict, claims, about);
-        Surveyed { key, session: Box::new(session), place: found.place, rule, owners }
+        Surveyed { key, session: Box::new(session), place: found.place, rule, owners, calls }
     }
 
     fn liveness(&self, claims: &[Claim], unseen: Option<&String>) -> Liveness {

@@ -1,11 +1,14 @@
 //! Rollouts that the agent has compressed (`.jsonl.zst`). They are decoded from the front, and only both ends
 //! are kept.
 
+use std::cell::RefCell;
+use std::fs::File;
 use std::io::{self, Read};
 
-use ruzstd::decoding::StreamingDecoder;
+use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 
 use crate::Progress;
+use crate::transcript::jsonl::ReadAt;
 use crate::transcript::read::BothEnds;
 
 /// How many bytes of each end are kept when a rollout is larger than both together.
@@ -18,12 +21,56 @@ const LARGEST_RATIO: u64 = 256;
 const LITTLE: u64 = 64 << 20;
 const CHUNK: usize = 256 << 10;
 
+type Decoder<R> = StreamingDecoder<R, FrameDecoder>;
+
+fn damaged(words: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, words)
+}
+
+fn decoder<R: Read>(source: R) -> io::Result<Decoder<R>> {
+    StreamingDecoder::new(source).map_err(|error| damaged(format!("cannot be decompressed: {error}")))
+}
+
+/// How much a file of this size may decode to.
+fn limit_of(size: u64) -> u64 {
+    size.saturating_mul(LARGEST_RATIO).clamp(LITTLE, LIMIT)
+}
+
+/// All bytes of a compressed rollout, which can be read once, from the beginning to the end.
+pub(crate) struct Unpacked {
+    /// The decoder, and how many bytes it has given.
+    decoder: RefCell<(Decoder<File>, u64)>,
+    limit: u64,
+}
+
+impl Unpacked {
+    pub(crate) fn open(file: File, size: u64) -> io::Result<Self> {
+        let mut file = file;
+        io::Seek::rewind(&mut file)?;
+        Ok(Self { decoder: RefCell::new((decoder(file)?, 0)), limit: limit_of(size) })
+    }
+}
+
+impl ReadAt for Unpacked {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut decoder = self.decoder.borrow_mut();
+        let (decoder, given) = &mut *decoder;
+        if offset != *given {
+            return Err(io::Error::other("a compressed file is read from its beginning"));
+        }
+        let got = decoder.read(buffer)?;
+        *given += got as u64;
+        if *given > self.limit {
+            return Err(damaged(format!("is more than {} MiB when decompressed", self.limit >> 20)));
+        }
+        Ok(got)
+    }
+}
+
 /// Decodes a compressed rollout of `size` bytes in bounded memory and time.
 pub(crate) fn decode(source: impl Read, size: u64, progress: &Progress) -> io::Result<BothEnds> {
-    let limit = size.saturating_mul(LARGEST_RATIO).clamp(LITTLE, LIMIT);
-    let damaged = |words: String| io::Error::new(io::ErrorKind::InvalidData, words);
-    let mut decoder =
-        StreamingDecoder::new(source).map_err(|error| damaged(format!("cannot be decompressed: {error}")))?;
+    let limit = limit_of(size);
+    let mut decoder = decoder(source)?;
     let mut ends = BothEnds { head: None, tail: Vec::new() };
     let mut chunk = vec![0; CHUNK];
     let mut so_far = 0;

@@ -6,5 +6,6 @@ pub(super) mod entries;
 mod head;
 mod records;
 pub(super) mod session;
+mod spent;
 mod tail;
 mod tokens;

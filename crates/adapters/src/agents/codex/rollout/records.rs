@@ -47,6 +47,7 @@ pub(crate) struct Payload<'a> {
     input: Option<&'a RawValue>,
     output: Option<&'a RawValue>,
     pub(crate) call_id: Option<Text<'a>>,
+    pub(crate) response_id: Option<Text<'a>>,
 }
 
 /// The first record of a rollout.
@@ -112,6 +113,7 @@ impl Usage {
 struct Info<'a> {
     #[serde(borrow)]
     total_token_usage: Option<&'a RawValue>,
+    last_token_usage: Option<&'a RawValue>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -242,7 +244,7 @@ impl Payload<'_> {
             "token_count" => self
                 .info
                 .and_then(|info| serde_json::from_str::<Info<'_>>(info.get()).ok())
-                .and_then(|info| total_of(info.total_token_usage, None))
+                .and_then(|info| total_of(info.total_token_usage, info.last_token_usage))
                 .unwrap_or(Said::Work),
             // An event without a type is damaged.
             "" => Said::Nothing,

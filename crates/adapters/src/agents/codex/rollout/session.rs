@@ -7,11 +7,13 @@ use jiff::Timestamp;
 
 use super::compressed;
 use super::head::Head;
+use super::spent::Spent;
 use super::tail::Tail;
 use super::tokens;
 use crate::Scope;
 use crate::agents::codex::storage::{RolloutFile, made_at};
 use crate::transcript::gather::Gathered;
+use crate::transcript::jsonl::ReadAt;
 use crate::transcript::jsonl::open::Opened;
 use crate::transcript::memory::Counted;
 use crate::transcript::read::{self, BothEnds, Format};
@@ -24,8 +26,7 @@ struct Rollout<'s> {
 impl Format for Rollout<'_> {
     type Head = Head;
     type Tail = Tail;
-    /// The counters near the end are running totals, so no sum is needed.
-    type Sum = ();
+    type Sum = Spent;
 
     /// The first record alone is about 20 KB, and the last turn begins further back; up to this size a single
     /// read is cheaper.
@@ -35,11 +36,26 @@ impl Format for Rollout<'_> {
         Ok(Some(Tail::new(self.scope.usage)))
     }
 
-    fn sum(&self, _: &Head) {}
+    /// The counters near the end are running totals. Only single calls need all of them.
+    fn counts(&self, scope: &Scope<'_>) -> bool {
+        scope.calls
+    }
+
+    fn sum(&self, _: &Head) -> Spent {
+        Spent::default()
+    }
 
     fn unpacked(&self, opened: &Opened) -> io::Result<Option<BothEnds>> {
         let decode = || compressed::decode(&opened.file, opened.size, &self.scope.progress);
         self.compressed.then(decode).transpose()
+    }
+
+    fn unpacked_whole(&self, opened: &Opened) -> io::Result<Option<Box<dyn ReadAt>>> {
+        let whole = || {
+            let file = opened.file.try_clone()?;
+            Ok(Box::new(compressed::Unpacked::open(file, opened.size)?) as Box<dyn ReadAt>)
+        };
+        self.compressed.then(whole).transpose()
     }
 }
 
@@ -54,11 +70,11 @@ pub(crate) fn read(file: &RolloutFile, since: Option<Timestamp>, scope: &Scope<'
         // The tail stops long before the first record.
         reading.warning = Some("has no first record that can be read");
     }
-    let facts = |head, tail, counted: &Counted| facts(head, tail, counted, file);
+    let facts = |head, tail, counted: &Counted| facts(head, tail, counted, file, scope.calls);
     Ok(Some(reading.into_session(file.id.clone(), &file.path, facts)))
 }
 
-fn facts(head: Head, mut tail: Tail, counted: &Counted, file: &RolloutFile) -> Facts {
+fn facts(head: Head, mut tail: Tail, counted: &Counted, file: &RolloutFile, calls: bool) -> Facts {
     let origin = head.origin.unwrap_or_default();
     let turn = tail.turn();
     let mut facts = Facts {
@@ -68,7 +84,8 @@ fn facts(head: Head, mut tail: Tail, counted: &Counted, file: &RolloutFile) -> F
         branch: origin.branch,
         // The id begins with its creation time.
         started_at: origin.started_at.or_else(|| made_at(&file.id)),
-        tokens: tokens::own(tail.total, origin.is_fork, head.inherited),
+        tokens: if calls { counted.tokens } else { tokens::own(tail.total, origin.is_fork, head.inherited) },
+        calls: calls.then(|| counted.calls.clone()),
         parent: origin.parent.filter(|parent| parent.id != file.id),
         ..tail.latest.into_facts(head.first, counted)
     };

@@ -49,7 +49,7 @@ fn ends_of(bytes: &[u8]) -> Option<(Head, Tail, Counted, Option<&'static str>)> 
 fn facts_with(id: &str, bytes: &[u8]) -> Facts {
     let (head, tail, counted, _) = ends_of(bytes).unwrap();
     let file = RolloutFile { id: id.into(), path: "/p".into(), compressed: false, archived: false };
-    facts(head, tail, &counted, &file)
+    facts(head, tail, &counted, &file, false)
 }
 
 fn facts_of(bytes: &[u8]) -> Facts {

@@ -18,6 +18,11 @@ impl Usage {
         }
     }
 
+    /// Whether no counter is smaller than in `other`.
+    pub(crate) fn is_at_least(&self, other: &Self) -> bool {
+        self.input_tokens >= other.input_tokens && self.output_tokens >= other.output_tokens
+    }
+
     /// The agent counts cached input, both read and written, as part of its input.
     pub(crate) fn tokens(&self) -> Tokens {
         let (read, written) = (self.cached_input_tokens, self.cache_write_input_tokens);

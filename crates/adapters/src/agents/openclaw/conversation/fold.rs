@@ -5,12 +5,13 @@
 
 use std::collections::HashSet;
 
-use agentctl_model::Tokens;
-use agentctl_model::text::clean;
+use agentctl_model::text::{clean, clean_cut};
+use agentctl_model::{Call, Tokens};
 use serde_json::Value;
 
-use super::history::says;
+use super::history::{moment, says};
 use crate::agents::openclaw::client::rows::History;
+use crate::transcript::read::hash_of;
 
 /// The facts about a whole conversation.
 #[derive(Debug, Default, PartialEq)]
@@ -21,6 +22,8 @@ pub(crate) struct Summary {
     pub(crate) last_message: Option<String>,
     pub(crate) tokens: Option<Tokens>,
     pub(crate) cost: Option<f64>,
+    /// What the sums consist of.
+    pub(crate) calls: Vec<Call>,
 }
 
 #[derive(Debug, Default)]
@@ -56,24 +59,36 @@ impl Fold {
 
     /// One stored message can arrive as several rows, which may even be on two pages.
     fn count(&mut self, message: &Value) {
-        if stored_as(message).is_some_and(|name| !self.counted.insert(name)) {
+        let name = stored_as(message);
+        if name.as_ref().is_some_and(|name| !self.counted.insert(name.clone())) {
             return;
         }
         let usage = &message["usage"];
-        let sum = self.summary.tokens.get_or_insert_default();
-        for (part, name) in [
-            (&mut sum.input, "input"),
-            (&mut sum.output, "output"),
-            (&mut sum.cache_read, "cacheRead"),
-            (&mut sum.cache_write, "cacheWrite"),
-        ] {
-            if let Some(count) = usage[name].as_u64() {
-                *part = Some(part.unwrap_or(0).saturating_add(count));
-            }
-        }
-        if let Some(dollars) = usage["cost"]["total"].as_f64() {
+        let tokens = Tokens {
+            input: usage["input"].as_u64(),
+            output: usage["output"].as_u64(),
+            cache_read: usage["cacheRead"].as_u64(),
+            cache_write: usage["cacheWrite"].as_u64(),
+        };
+        self.summary.tokens = Some(self.summary.tokens.unwrap_or_default().plus(tokens));
+        let cost = usage["cost"]["total"].as_f64();
+        if let Some(dollars) = cost {
             self.summary.cost = Some(self.summary.cost.unwrap_or(0.0) + dollars);
         }
+        let at = moment(&message["timestamp"]);
+        let text = |key: &str| message[key].as_str().filter(|text| !text.is_empty());
+        let model = text("model").map(|model| match text("provider") {
+            Some(provider) => format!("{provider}/{model}"),
+            None => model.to_owned(),
+        });
+        self.summary.calls.push(Call {
+            at,
+            model: model.map(|model| clean_cut(&model, Some(200)).into()),
+            tokens,
+            cost,
+            name: name.zip(at).map(|of| hash_of(&of)),
+            agent: None,
+        });
     }
 
     /// All pages up to the first message were added.

@@ -10,11 +10,15 @@ use crate::agents::openclaw::client::connection::{Connection, READ};
 use crate::agents::openclaw::client::error::GatewayError;
 use crate::agents::openclaw::client::gateway_client::GatewayClient;
 use crate::agents::openclaw::client::rows::History;
+use crate::search::NamedEntries;
+use crate::transcript::show::shortened;
 use crate::{Follow, ReadError, Root};
 
 /// How many messages are requested at once; fewer than this arrive between two requests.
 const WINDOW: usize = 200;
 const LARGEST_WINDOW: usize = 1000;
+/// A conversation is searched this far back.
+const MOST_PAGES: usize = 50;
 /// The size of many windows: one message can have several entries.
 const MOST_NAMES: usize = 100 * LARGEST_WINDOW;
 
@@ -25,7 +29,27 @@ pub(crate) fn read_last(root: &Root, key: &str, limit: usize) -> Result<Vec<Entr
         .map(|history| entries(&history, true))
         .map_err(|error| ReadError::new(&root.path, error.into_io()))?;
     shown.drain(..shown.len().saturating_sub(limit));
-    Ok(shown.into_iter().map(|named| named.entry).collect())
+    Ok(shortened(shown.into_iter().map(|named| named.entry).collect()))
+}
+
+/// Every entry that the gateway gives, with its name, oldest first, with whole texts. Older pages come before newer ones.
+pub(crate) fn read_all(root: &Root, key: &str) -> Result<NamedEntries, ReadError> {
+    let read = || -> Result<NamedEntries, GatewayError> {
+        let mut connection = open(root)?;
+        let (mut pages, mut offset) = (Vec::new(), 0);
+        for _ in 0..MOST_PAGES {
+            let params = json!({"sessionKey": key, "limit": LARGEST_WINDOW, "offset": offset});
+            let page: History = connection.ask("chat.history", &params)?;
+            pages.push(entries(&page, offset == 0));
+            match page.next_offset.filter(|next| page.has_more && *next > offset) {
+                Some(next) => offset = next,
+                None => break,
+            }
+        }
+        let named = pages.into_iter().rev().flatten().map(|named| (named.key, named.entry));
+        Ok(named.collect())
+    };
+    read().map_err(|error| ReadError::new(&root.path, error.into_io()))
 }
 
 fn open(root: &Root) -> Result<Connection, GatewayError> {
@@ -98,6 +122,6 @@ impl Follow for Follower {
                 fresh.push(named.entry);
             }
         }
-        Ok(fresh)
+        Ok(shortened(fresh))
     }
 }

@@ -10,9 +10,6 @@ use serde_json::Value;
 use super::fold::stored_as;
 use crate::agents::openclaw::client::rows::History;
 
-/// A tool's answer can be megabytes, which nobody reads in a peek.
-const TOOL_TEXT: usize = 2000;
-
 /// One entry, under a name that stays the same when the history is requested again.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Named {
@@ -67,7 +64,7 @@ fn of_message(message: &Value) -> Vec<Entry> {
                 entries.push(entry(Role::Agent, kind, text, None));
             }
             for block in blocks(message).filter(|block| block["type"] == "toolCall") {
-                let input = clean_cut(&block["arguments"].to_string(), Some(TOOL_TEXT));
+                let input = clean(&block["arguments"].to_string());
                 entries.push(entry(Role::Tool, EntryKind::ToolCall, input, tool(&block["name"])));
             }
             entries
@@ -75,7 +72,7 @@ fn of_message(message: &Value) -> Vec<Entry> {
         "toolResult" => {
             let failed = message["isError"] == true;
             let kind = if failed { EntryKind::Error } else { EntryKind::ToolResult };
-            let text = clean_cut(&says(message).unwrap_or_default(), Some(TOOL_TEXT));
+            let text = says(message).unwrap_or_default();
             vec![entry(Role::Tool, kind, text, tool(&message["toolName"]))]
         }
         "custom" if message["display"] != false => {
@@ -102,7 +99,7 @@ pub(crate) fn says(message: &Value) -> Option<String> {
     Some(clean(text.trim_end())).filter(|text| !text.is_empty())
 }
 
-fn moment(value: &Value) -> Option<Timestamp> {
+pub(crate) fn moment(value: &Value) -> Option<Timestamp> {
     value.as_i64().and_then(|millis| Timestamp::from_millisecond(millis).ok())
 }
 

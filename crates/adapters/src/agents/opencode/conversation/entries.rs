@@ -5,8 +5,8 @@ use agentctl_model::{Entry, EntryKind, Role};
 
 use super::records::{Message, Part};
 
-/// A tool's answer can be megabytes, which nobody reads in a peek.
-const TOOL_TEXT: usize = 2000;
+/// How much of an error is shown.
+const ERROR_TEXT: usize = 2000;
 
 /// One entry, under a name that stays the same when its record is written again.
 pub(crate) struct Named {
@@ -43,28 +43,16 @@ pub(crate) fn entries(
                 let tool = part.tool.as_deref().map(clean);
                 let input = state.input.map_or("", |input| input.get());
                 if state.status != "pending" {
-                    show(
-                        "",
-                        Role::Tool,
-                        EntryKind::ToolCall,
-                        clean_cut(input, Some(TOOL_TEXT)),
-                        tool.clone(),
-                    );
+                    show("", Role::Tool, EntryKind::ToolCall, clean(input), tool.clone());
                 }
                 match state.status.as_ref() {
                     "completed" => {
                         let output = state.output.as_deref().unwrap_or_default();
-                        show(
-                            "=",
-                            Role::Tool,
-                            EntryKind::ToolResult,
-                            clean_cut(output, Some(TOOL_TEXT)),
-                            tool,
-                        );
+                        show("=", Role::Tool, EntryKind::ToolResult, clean(output), tool);
                     }
                     "error" => {
                         let error = state.error.as_deref().unwrap_or_default();
-                        show("=", Role::Tool, EntryKind::Error, clean_cut(error, Some(TOOL_TEXT)), tool);
+                        show("=", Role::Tool, EntryKind::Error, clean(error), tool);
                     }
                     _ => {}
                 }
@@ -80,7 +68,7 @@ pub(crate) fn entries(
             at: message.time.latest(),
             role: Role::System,
             kind: EntryKind::Error,
-            text: clean_cut(&error.words(), Some(TOOL_TEXT)),
+            text: clean_cut(&error.words(), Some(ERROR_TEXT)),
             tool: None,
         };
         entries.push(Named { key: format!("{id}!"), entry });

@@ -11,7 +11,9 @@ use super::records::{Message, Part};
 use super::session::Conversation;
 use crate::agents::opencode::storage::database::{Stored, is_tree_file};
 use crate::agents::opencode::storage::tree::Tree;
+use crate::search::{MayFit, NamedEntries};
 use crate::transcript::jsonl::follow::Follow;
+use crate::transcript::show::shortened;
 use crate::{ReadError, sqlite};
 
 /// Larger parts are not shown: a tool's answer is cut to far less anyway.
@@ -22,9 +24,15 @@ const REWRITTEN: usize = 12;
 /// The last `limit` entries, oldest first.
 pub(crate) fn read_last(place: &Path, id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {
     let enough = |shown: &[Named], _: usize| shown.len() >= limit;
-    let mut last = newest(place, id, true, &enough)?;
+    let mut last = newest(place, id, true, &enough, &|_| true)?;
     last.drain(..last.len().saturating_sub(limit));
-    Ok(last.into_iter().map(|named| named.entry).collect())
+    Ok(shortened(last.into_iter().map(|named| named.entry).collect()))
+}
+
+/// Every entry with its name, oldest first, with whole texts.
+pub(crate) fn read_all(place: &Path, id: &str, may_fit: MayFit<'_>) -> Result<NamedEntries, ReadError> {
+    let all = newest(place, id, true, &|_, _| false, may_fit)?;
+    Ok(all.into_iter().map(|named| (named.key, named.entry)).collect())
 }
 
 /// The entries of the newest messages, oldest first: whole messages, until `enough` returns true.
@@ -33,14 +41,15 @@ fn newest(
     id: &str,
     settled: bool,
     enough: &dyn Fn(&[Named], usize) -> bool,
+    may_fit: MayFit<'_>,
 ) -> Result<Vec<Named>, ReadError> {
     let failed = |error: io::Error| ReadError::new(place, error);
     if is_tree_file(place) {
         // storage/session/<project>/<id>.json
         let storage = place.ancestors().nth(3).unwrap_or(place);
-        return collect(&Tree::new(storage.to_owned()), id, settled, enough).map_err(failed);
+        return collect(&Tree::new(storage.to_owned()), id, settled, enough, may_fit).map_err(failed);
     }
-    sqlite::read(place, |database| collect(&Stored(database.connection), id, settled, enough))
+    sqlite::read(place, |database| collect(&Stored(database.connection), id, settled, enough, may_fit))
         .map_err(|error| failed(io::Error::other(error)))
 }
 
@@ -49,6 +58,7 @@ fn collect<C: Conversation>(
     id: &str,
     settled: bool,
     enough: &dyn Fn(&[Named], usize) -> bool,
+    may_fit: MayFit<'_>,
 ) -> Result<Vec<Named>, C::Error> {
     // The entries are collected newest first.
     let mut shown: Vec<Named> = Vec::new();
@@ -59,8 +69,11 @@ fn collect<C: Conversation>(
         let json = store.message(id, &message_id)?;
         let Some(message) = Message::parse(&json) else { continue };
         let raw = store.parts(&message_id, LARGEST_PART)?;
-        let parts: Vec<(String, Part<'_>)> =
-            raw.iter().filter_map(|raw| Some((raw.id.clone(), raw.parse()?))).collect();
+        let parts: Vec<(String, Part<'_>)> = raw
+            .iter()
+            .filter(|raw| may_fit(&raw.json))
+            .filter_map(|raw| Some((raw.id.clone(), raw.parse()?)))
+            .collect();
         shown.extend(entries(&message_id, &message, &parts, settled).into_iter().rev());
     }
     shown.reverse();
@@ -90,7 +103,7 @@ impl Follow for Follower {
             // Everything new is newer than the first message that has nothing new.
             None => messages >= REWRITTEN && shown.last().is_some_and(|named| given.contains(&named.key)),
         };
-        let shown = newest(&self.place, &self.id, false, &enough)?;
+        let shown = newest(&self.place, &self.id, false, &enough, &|_| true)?;
         let skipped = backlog.map_or(0, |backlog| shown.len().saturating_sub(backlog));
         let mut fresh = Vec::new();
         for (index, named) in shown.into_iter().enumerate() {
@@ -98,6 +111,6 @@ impl Follow for Follower {
                 fresh.push(named.entry);
             }
         }
-        Ok(fresh)
+        Ok(shortened(fresh))
     }
 }

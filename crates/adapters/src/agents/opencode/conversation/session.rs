@@ -6,12 +6,13 @@ use std::path::PathBuf;
 
 use agentctl_model::text::clean_cut;
 use agentctl_model::{
-    Evidence, Fact, Facts, Found, Parent, Relation, Stamp, Tokens, Turn, TurnState, Witness,
+    Call, Evidence, Fact, Facts, Found, Parent, Relation, Stamp, Tokens, Turn, TurnState, Witness,
 };
 use jiff::Timestamp;
 
 use super::records::{self, Message, Part, add};
 use crate::Scope;
+use crate::transcript::read::{Calls, Recorded};
 
 /// How many of the last messages are searched for what the very last one does not contain.
 const LOOK_BACK: usize = 48;
@@ -110,6 +111,7 @@ pub(crate) fn read<C: Conversation>(
     let recent = reader.recent(head)?;
     let opening = reader.opening(head)?;
     let (tokens, cost) = reader.spent(head, opening.is_copied)?;
+    let calls = if scope.calls { Some(reader.calls(head, opening.is_copied)?.into()) } else { None };
     let touched = head.updated;
     let mut facts = Facts {
         name: head.title.clone().filter(|title| !title.is_empty() && !records::is_default_title(title)),
@@ -121,6 +123,7 @@ pub(crate) fn read<C: Conversation>(
         updated_at: touched.max(recent.turn.last),
         tokens,
         cost,
+        calls,
         parent: head.parent.clone().map(|id| Parent { id, relation: Relation::Subagent }),
         ..Facts::default()
     };
@@ -294,6 +297,35 @@ impl<C: Conversation> Reader<'_, '_, C> {
             cost += message.cost.unwrap_or(0.0);
         }
         Ok((tokens, (cost > 0.0).then_some(cost)))
+    }
+
+    /// Every step of the model, and what the running totals contain beyond the steps that are still stored.
+    fn calls(&self, head: &Head, is_copied: bool) -> Result<Vec<Call>, C::Error> {
+        let mut calls = Calls::default();
+        let mut sum = Total::default();
+        for (id, json) in self.store.last(&head.id, usize::MAX)?.into_iter().rev() {
+            self.scope.progress.tick();
+            let Some(message) = Message::parse(&json) else { continue };
+            let at = message.time.created();
+            let is_own = at.is_none_or(|at| Some(at) >= head.created);
+            if let Some(tokens) = message.tokens().filter(|_| is_own) {
+                let model = message.model();
+                let cost = message.cost.filter(|cost| *cost > 0.0);
+                let call = Recorded { at, model: model.as_deref(), tokens, cost, agent: None };
+                calls.add(Some(&id), call);
+                sum.tokens = Some(add(sum.tokens, tokens));
+                sum.cost = Some(sum.cost.unwrap_or(0.0) + cost.unwrap_or(0.0));
+            }
+        }
+        if let Some(total) = head.total.filter(|_| !is_copied)
+            && let Some(rest) = total.tokens.map(|total| total.less(sum.tokens.unwrap_or_default()))
+            && rest.sum() > 0
+        {
+            let cost = total.cost.map(|cost| cost - sum.cost.unwrap_or(0.0)).filter(|cost| *cost > 1e-9);
+            let (at, model) = (head.updated, head.model.as_deref());
+            calls.add(None, Recorded { at, model, tokens: rest, cost, agent: None });
+        }
+        Ok(calls.counted().calls.to_vec())
     }
 
     fn largest_part(&self) -> u64 {

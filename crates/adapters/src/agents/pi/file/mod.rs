@@ -1,7 +1,7 @@
 //! What a session file says: its header, its tree of records, both of its ends, and the session that they describe.
 
 mod branch;
-mod entries;
+pub(super) mod entries;
 mod head;
 pub(super) mod header;
 pub(super) mod peek;

@@ -16,6 +16,7 @@ use crate::transcript::jsonl::lenient::as_text;
 use crate::transcript::jsonl::open::{Opened, open_regular};
 use crate::transcript::jsonl::{Scan, scan_back};
 use crate::transcript::read::Line;
+use crate::transcript::show::shortened;
 
 /// Collects entries newest first (`collect` reverses them). Abandoned branches and attempts that were retried
 /// are not shown.
@@ -87,6 +88,7 @@ fn collect(place: &Path, opened: &Opened, size: u64, limit: usize) -> std::io::R
     }
     found.entries.truncate(limit);
     found.entries.reverse();
+    found.entries = shortened(std::mem::take(&mut found.entries));
     Ok(found)
 }
 

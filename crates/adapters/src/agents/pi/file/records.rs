@@ -67,6 +67,8 @@ pub(crate) struct Record<'a> {
     /// Set in a model change.
     pub(crate) provider: Option<Text<'a>>,
     pub(crate) model_id: Option<Text<'a>>,
+    /// The model of an extra call.
+    pub(crate) model: Option<Text<'a>>,
     /// The title, in a `session_info`.
     pub(crate) name: Option<Text<'a>>,
     /// The record that a `context_edit` takes back.

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::records::Record;
 use super::tail::TITLE_MARK;
 use crate::transcript::memory::Counted;
-use crate::transcript::read::{Sum, plus};
+use crate::transcript::read::{Calls, Recorded, Sum};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -30,9 +30,9 @@ struct Cost {
 pub(crate) struct Totals {
     /// A fork begins with copies of its parent's records: older usage is not its own.
     own_since: Option<Timestamp>,
-    /// `None` as long as no usage was recorded.
-    tokens: Option<Tokens>,
-    cost: f64,
+    calls: Calls,
+    /// The model of the last reply, for records that name none.
+    model: Option<String>,
     /// The last title; empty if it was removed.
     title: Option<String>,
     only_title: bool,
@@ -70,31 +70,34 @@ impl Sum for Totals {
         let copied = record.at().is_some_and(|at| self.own_since.is_some_and(|since| at < since));
         if let (Some(usage), false) = (usage.and_then(|usage| serde_json::from_str(usage.get()).ok()), copied)
         {
-            self.add(&usage);
+            self.add(&record, &usage);
         }
     }
 
     fn counted(self, _: bool) -> Counted {
-        Counted {
-            tokens: self.tokens,
-            // Pi writes 0 when it knows no price.
-            cost: (self.cost > 0.0).then_some(self.cost),
-            title: self.title.map(Into::into),
-            ..Counted::default()
-        }
+        Counted { title: self.title.map(Into::into), ..self.calls.counted() }
     }
 }
 
 impl Totals {
-    fn add(&mut self, usage: &Usage) {
-        let one = Tokens {
+    fn add(&mut self, record: &Record<'_>, usage: &Usage) {
+        let tokens = Tokens {
             input: usage.input,
             output: usage.output,
             cache_read: usage.cache_read,
             cache_write: usage.cache_write,
         };
-        self.tokens = Some(plus(self.tokens.unwrap_or_default(), one));
-        self.cost += usage.cost.as_ref().and_then(|cost| cost.total).unwrap_or(0.0);
+        let message = record.message.as_ref();
+        let provider = message.and_then(|message| message.provider.as_deref()).or(record.provider.as_deref());
+        let model = message.and_then(|message| message.model.as_deref()).or(record.model.as_deref());
+        if let Some((provider, model)) = provider.zip(model) {
+            self.model = Some(format!("{provider}/{model}"));
+        }
+        let cost = usage.cost.as_ref().and_then(|cost| cost.total);
+        let (at, model) = (record.at(), self.model.as_deref());
+        // A fork's copies have the ids and times of the originals.
+        let name = record.id.as_deref().zip(at).map(|(id, at)| format!("{id} {at}"));
+        self.calls.add(name.as_deref(), Recorded { at, model, tokens, cost, agent: None });
     }
 }
 

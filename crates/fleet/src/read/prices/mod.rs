@@ -1,8 +1,14 @@
-//! What tokens cost where the agent does not report it: by prices per model that the user has set. Pure.
+//! What tokens cost where the agent does not report it: by prices per model that the user has set, and for single calls
+//! also by the table that comes with agentctl. Pure.
+
+pub(crate) mod table;
 
 use std::collections::BTreeMap;
 
-use agentctl_model::{Session, Tokens};
+use agentctl_model::usage::{Basis, Priced};
+use agentctl_model::{Call, Session, Tokens};
+
+use table::Table;
 
 /// Dollars per million tokens; `None` means that no price is set.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -24,6 +30,15 @@ pub(crate) fn fill(session: &mut Session, prices: &Prices) {
         let price = session.model.as_ref().and_then(|model| prices.get(model));
         session.cost = price.zip(session.tokens.as_ref()).and_then(|(price, tokens)| price.of(tokens));
     }
+}
+
+/// What a call of an agent costs: by the user's price for its model, or else by the table at the time of the call.
+pub(crate) fn of_call(prices: &Prices, table: &Table, adapter: &str, call: &Call) -> Option<Priced> {
+    let model = call.model.as_deref()?;
+    if let Some(price) = prices.get(model) {
+        return price.of(&call.tokens).map(|dollars| Priced { dollars, basis: Basis::Config });
+    }
+    table.price(adapter, model, call).map(|dollars| Priced { dollars, basis: Basis::Table })
 }
 
 impl Price {

@@ -1,0 +1,162 @@
+use super::*;
+
+const OWN: &str = "01a1de03-1376-79f2-be46-f24fa6665fb0";
+const PARENT: &str = "01a1de02-0fdf-70a2-8368-c4844de29a74";
+/// Turns that began before and after the thread above was created, by their ids.
+const OLD_TURN: &str = "01a1de02-0ffd-7713-b2ff-6ad78404e382";
+const OWN_TURN: &str = "01a1de03-1441-7b43-83a6-01114463eeb2";
+const CREATED: &str = "2026-11-15T07:01:46.057Z";
+
+fn meta(id: &str, more: &str) -> String {
+    format!(
+        r#"{{"timestamp":"{CREATED}","type":"session_meta","payload":{{"id":"{id}","timestamp":"{CREATED}"{more}}}}}"#
+    )
+}
+
+fn fork() -> String {
+    meta(OWN, &format!(r#","forked_from_id":"{PARENT}""#))
+}
+
+fn turn(at: &str, id: &str) -> String {
+    format!(r#"{{"timestamp":"{at}","type":"turn_context","payload":{{"turn_id":"{id}","model":"gpt-5"}}}}"#)
+}
+
+/// A counter: the thread's total, and what the last reply took of it.
+fn counter(at: &str, total: (u64, u64), last: (u64, u64)) -> String {
+    let usage = |(input, output): (u64, u64)| {
+        format!(
+            r#"{{"input_tokens":{input},"cached_input_tokens":0,"output_tokens":{output},"total_tokens":{}}}"#,
+            input + output
+        )
+    };
+    format!(
+        r#"{{"timestamp":"{at}","type":"event_msg","payload":{{"type":"token_count","info":{{"total_token_usage":{},"last_token_usage":{}}}}}}}"#,
+        usage(total),
+        usage(last)
+    )
+}
+
+fn counted(lines: &[String]) -> Vec<(u64, u64)> {
+    let mut spent = Spent::default();
+    for line in lines {
+        spent.line(line.as_bytes(), 0);
+    }
+    let counted = spent.counted(false);
+    let both = |tokens: Tokens| (tokens.input.unwrap(), tokens.output.unwrap());
+    counted.calls.iter().map(|call| both(call.tokens)).collect()
+}
+
+const LATER: &str = "2026-11-15T07:05:00.000Z";
+
+/// ccusage#297-like rows, tokscale#679: a total that is written again is no new call.
+#[test]
+fn counters_that_are_written_again_count_once() {
+    let lines = [
+        meta(OWN, ""),
+        turn(LATER, OWN_TURN),
+        counter(LATER, (100, 30), (100, 30)),
+        counter("2026-11-15T07:05:01.000Z", (100, 30), (100, 30)),
+        counter("2026-11-15T07:05:02.000Z", (250, 70), (150, 40)),
+        counter("2026-11-15T07:06:02.000Z", (250, 70), (150, 40)),
+    ];
+    assert_eq!(counted(&lines), [(100, 30), (150, 40)]);
+}
+
+/// The last reply says what a call took where the totals begin anew.
+#[test]
+fn totals_that_begin_anew_count_from_nothing() {
+    let lines = [
+        meta(OWN, ""),
+        counter(LATER, (100, 30), (100, 30)),
+        counter("2026-11-15T07:05:02.000Z", (20, 5), (20, 5)),
+        counter("2026-11-15T07:05:03.000Z", (60, 15), (40, 10)),
+    ];
+    assert_eq!(counted(&lines), [(100, 30), (20, 5), (40, 10)]);
+}
+
+/// ccusage#897: the history comes along without counters, and the first own total contains the parent's.
+#[test]
+fn a_fork_counts_from_where_its_parent_was() {
+    let lines = [
+        fork(),
+        turn(LATER, OWN_TURN),
+        counter(LATER, (403_720_851, 1_259_565), (1_000, 50)),
+        counter("2026-11-15T07:05:09.000Z", (403_722_851, 1_259_665), (2_000, 100)),
+    ];
+    assert_eq!(counted(&lines), [(1_000, 50), (2_000, 100)]);
+    let silent = [fork(), counter(CREATED, (500, 50), (100, 10))];
+    assert_eq!(counted(&silent), [], "before its first turn a fork repeats its parent's total");
+}
+
+/// ccusage#950, #1349: sub-agents and forks begin with the parent's records, all written when the thread was created.
+#[test]
+fn a_replay_with_new_times_is_the_parents() {
+    let replay = |first: String| {
+        let mut lines = vec![first, meta(PARENT, "")];
+        for round in 1..=50 {
+            lines.push(turn(&format!("2026-11-15T07:01:46.{:03}Z", 60 + round), "3"));
+            lines.push(counter(
+                &format!("2026-11-15T07:01:46.{:03}Z", 61 + round),
+                (round * 100, round),
+                (100, 1),
+            ));
+        }
+        lines.push(turn(LATER, "4"));
+        lines.push(counter("2026-11-15T07:05:05.000Z", (5_700, 55), (700, 5)));
+        lines
+    };
+    assert_eq!(counted(&replay(fork())), [(700, 5)]);
+    let spawned =
+        format!(r#","source":{{"subagent":{{"thread_spawn":{{"parent_thread_id":"{PARENT}","depth":1}}}}}}"#);
+    assert_eq!(counted(&replay(meta(OWN, &spawned))), [(700, 5)], "a sub-agent that was forked");
+}
+
+/// ccusage#1288, codeburn#413: copies that keep their times, over hours, and the work that follows at once.
+#[test]
+fn a_replay_with_its_old_times_is_the_parents() {
+    let lines = [
+        fork(),
+        meta(PARENT, ""),
+        turn("2026-11-14T10:00:00.000Z", OLD_TURN),
+        counter("2026-11-14T10:00:09.000Z", (1_000, 10), (1_000, 10)),
+        turn("2026-11-14T12:00:00.000Z", OLD_TURN),
+        counter("2026-11-14T12:00:09.000Z", (3_000, 30), (2_000, 20)),
+        turn("2026-11-15T07:01:46.200Z", OWN_TURN),
+        counter("2026-11-15T07:01:46.400Z", (3_500, 35), (500, 5)),
+    ];
+    assert_eq!(counted(&lines), [(500, 5)], "the id of a turn tells whose it is, however soon it comes");
+}
+
+/// openai/codex#47003: a reply that compacts the context is recorded and left out of the total.
+#[test]
+fn a_reply_under_its_own_id_counts_once_also_where_the_total_leaves_it_out() {
+    let reply = |at: &str, id: &str, used: (u64, u64), total: (u64, u64)| {
+        let usage =
+            |(input, output): (u64, u64)| format!(r#"{{"input_tokens":{input},"output_tokens":{output}}}"#);
+        format!(
+            r#"{{"timestamp":"{at}","type":"token_usage_record","payload":{{"turn_id":"{OWN_TURN}","response_id":"{id}","usage":{},"thread_token_usage":{}}}}}"#,
+            usage(used),
+            usage(total)
+        )
+    };
+    let lines = [
+        meta(OWN, ""),
+        turn(LATER, OWN_TURN),
+        reply(LATER, "r1", (100, 10), (100, 10)),
+        counter(LATER, (100, 10), (100, 10)),
+        reply(LATER, "r2", (90, 5), (100, 10)),
+        counter(LATER, (100, 10), (0, 0)),
+        reply(LATER, "r2", (90, 5), (100, 10)),
+        reply(LATER, "r3", (50, 5), (150, 15)),
+        counter(LATER, (150, 15), (50, 5)),
+    ];
+    assert_eq!(counted(&lines), [(100, 10), (90, 5), (50, 5)]);
+}
+
+#[test]
+fn an_overflow_mark_and_half_a_line_are_no_counters() {
+    let mark = counter(LATER, (0, 0), (0, 0)).replace(r#""total_tokens":0"#, r#""total_tokens":99"#);
+    let whole = counter(LATER, (100, 30), (100, 30));
+    let half = whole[..whole.len() - 3].to_owned();
+    assert_eq!(counted(&[meta(OWN, ""), mark, half, whole]), [(100, 30)]);
+}

@@ -1,0 +1,259 @@
+//! Searches conversations, and opens one where something was found.
+//!
+//! An adapter only says how a conversation is stored ([`Conversation`]). A file of JSON lines is read once from its
+//! beginning; a line is decoded only if its bytes may contain what is searched ([`sieve`]). What is kept is bounded: the
+//! newest places of one conversation, each with one line of text.
+
+pub mod pattern;
+mod sieve;
+
+use std::collections::VecDeque;
+use std::io;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use agentctl_model::{Entry, Role};
+use jiff::Timestamp;
+
+use crate::ReadError;
+use crate::agents::codex::Unpacked;
+use crate::transcript::jsonl::follow::ParseEntries;
+use crate::transcript::jsonl::lenient::decoded;
+use crate::transcript::jsonl::open::open_regular;
+use crate::transcript::jsonl::whole::scan_regions;
+use crate::transcript::jsonl::{ReadAt, Scan, scan_back};
+use crate::transcript::show::shortened;
+pub use pattern::{Pattern, PatternError, Shown};
+use sieve::Sieve;
+
+/// Entries with names that stay the same when the conversation is read again.
+pub type NamedEntries = Vec<(String, Entry)>;
+
+/// Whether a record with these bytes is wanted. A record that is not may be left out.
+pub type MayFit<'f> = &'f dyn Fn(&[u8]) -> bool;
+
+/// How a conversation is stored.
+pub enum Conversation<'a> {
+    /// A file of JSON lines.
+    Lines { path: PathBuf, parse: ParseEntries, compressed: bool },
+    /// Records in a database, a tree of files or a server, which are read together.
+    Records(Box<dyn Fn(MayFit<'_>) -> Result<NamedEntries, ReadError> + 'a>),
+    /// There is none so far.
+    Nothing,
+}
+
+impl Conversation<'_> {
+    pub fn lines(path: &Path, parse: ParseEntries) -> Self {
+        Self::Lines { path: path.to_owned(), parse, compressed: false }
+    }
+}
+
+/// What is searched in one conversation.
+#[derive(Debug, Clone, Copy)]
+pub struct Search<'s> {
+    pub pattern: &'s Pattern,
+    /// Only what these said or did; empty means everybody.
+    pub roles: &'s [Role],
+    /// Only entries since then.
+    pub since: Option<Timestamp>,
+    /// At most this many, the newest.
+    pub limit: usize,
+    /// How many lines before and after the one that fits are shown.
+    pub around: usize,
+}
+
+/// A place in a conversation that fits.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Place {
+    /// What [`read_around`] takes.
+    pub position: String,
+    pub at: Option<Timestamp>,
+    pub role: Role,
+    pub tool: Option<String>,
+    pub shown: Shown,
+}
+
+/// The newest places that fit, newest first.
+pub fn search(conversation: &Conversation<'_>, search: &Search<'_>) -> Result<Vec<Place>, ReadError> {
+    let mut found = Found { search, places: VecDeque::new() };
+    match conversation {
+        Conversation::Nothing => {}
+        Conversation::Records(read) => {
+            let sieve = Sieve::of(search.pattern);
+            for (name, entry) in read(&|record| sieve.lets_pass(record))? {
+                found.take(|| name.clone(), &entry);
+            }
+        }
+        Conversation::Lines { path, parse, compressed } => {
+            let failed = |error: io::Error| ReadError::new(path, error);
+            let opened = match open_regular(path) {
+                Ok(opened) => opened,
+                // Deleted since it was listed.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+                Err(error) => return Err(failed(error)),
+            };
+            if *compressed {
+                let unpacked = Unpacked::open(opened.file, opened.size).map_err(failed)?;
+                found.lines(&unpacked, *parse).map_err(failed)?;
+            } else {
+                found.lines(&opened.file, *parse).map_err(failed)?;
+            }
+        }
+    }
+    Ok(found.places.into_iter().rev().collect())
+}
+
+struct Found<'s, 'q> {
+    search: &'s Search<'q>,
+    places: VecDeque<Place>,
+}
+
+impl Found<'_, '_> {
+    fn lines(&mut self, source: &(impl ReadAt + ?Sized), parse: ParseEntries) -> io::Result<()> {
+        let sieve = Sieve::of(self.search.pattern);
+        scan_regions(source, |region, start| {
+            sieve.candidates(region, |line, at| {
+                for (index, entry) in decoded(parse, line).iter().enumerate() {
+                    self.take(|| format!("{}.{index}", start + at as u64), entry);
+                }
+            });
+        })
+        .map(drop)
+    }
+
+    fn take(&mut self, position: impl FnOnce() -> String, entry: &Entry) {
+        let Search { pattern, roles, since, limit, around } = *self.search;
+        let is_asked = roles.is_empty() || roles.contains(&entry.role);
+        let is_old = since.is_some_and(|since| entry.at.is_some_and(|at| at < since));
+        if !is_asked || is_old || limit == 0 {
+            return;
+        }
+        if let Some(shown) = pattern.find(entry, around) {
+            if self.places.len() == limit {
+                self.places.pop_front();
+            }
+            let (at, role, tool) = (entry.at, entry.role, entry.tool.clone());
+            self.places.push_back(Place { position: position(), at, role, tool, shown });
+        }
+    }
+}
+
+/// The entries around a position, oldest first, and which of them stands there. `None` if nothing stands there any more.
+pub fn read_around(
+    conversation: &Conversation<'_>,
+    position: &str,
+    (before, after): (usize, usize),
+) -> Result<Option<(Vec<Entry>, usize)>, ReadError> {
+    match conversation {
+        Conversation::Nothing => Ok(None),
+        Conversation::Records(read) => {
+            let entries = read(&|_| true)?;
+            let Some(at) = entries.iter().position(|(name, _)| name == position) else { return Ok(None) };
+            let (from, to) = (at.saturating_sub(before), (at + 1).saturating_add(after).min(entries.len()));
+            let shown = entries.into_iter().skip(from).take(to - from).map(|(_, entry)| entry).collect();
+            Ok(Some((shortened(shown), at - from)))
+        }
+        Conversation::Lines { path, parse, compressed } => {
+            let Some((offset, index)) = position.split_once('.') else { return Ok(None) };
+            let (Ok(offset), Ok(index)) = (offset.parse::<u64>(), index.parse::<usize>()) else {
+                return Ok(None);
+            };
+            let around = || -> io::Result<Option<(Vec<Entry>, usize)>> {
+                let opened = open_regular(path)?;
+                if *compressed {
+                    let unpacked = Unpacked::open(opened.file, opened.size)?;
+                    return lines_around(&unpacked, *parse, (offset, index), (before, after), Vec::new());
+                }
+                if offset >= opened.size {
+                    return Ok(None);
+                }
+                let older = last_before(&opened.file, offset, *parse, before)?;
+                let rest = From { source: &opened.file, offset };
+                lines_around(&rest, *parse, (0, index), (before, after), older)
+            };
+            around().map_err(|error| ReadError::new(path, error))
+        }
+    }
+}
+
+/// A source without its first bytes.
+struct From<'f, S: ?Sized> {
+    source: &'f S,
+    offset: u64,
+}
+
+impl<S: ReadAt + ?Sized> ReadAt for From<'_, S> {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.source.read_at(buffer, self.offset + offset)
+    }
+}
+
+/// The last entries that are complete before this offset, oldest first.
+fn last_before(
+    source: &(impl ReadAt + ?Sized),
+    offset: u64,
+    parse: ParseEntries,
+    limit: usize,
+) -> io::Result<Vec<Entry>> {
+    struct Collect {
+        parse: ParseEntries,
+        limit: usize,
+        entries: Vec<Entry>,
+    }
+    impl Scan for Collect {
+        fn line(&mut self, line: &[u8], _: u64) -> ControlFlow<()> {
+            self.entries.extend(decoded(self.parse, line).into_iter().rev());
+            if self.entries.len() >= self.limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        }
+    }
+    let mut collect = Collect { parse, limit, entries: Vec::new() };
+    if limit > 0 {
+        scan_back(source, offset, &mut collect)?;
+    }
+    collect.entries.truncate(limit);
+    collect.entries.reverse();
+    Ok(shortened(collect.entries))
+}
+
+/// Reads on from a source until the entries after the one at `(offset, index)` are there.
+fn lines_around(
+    source: &(impl ReadAt + ?Sized),
+    parse: ParseEntries,
+    (offset, index): (u64, usize),
+    (before, after): (usize, usize),
+    older: Vec<Entry>,
+) -> io::Result<Option<(Vec<Entry>, usize)>> {
+    let mut entries: VecDeque<Entry> = older.into();
+    let mut found: Option<usize> = None;
+    let mut is_over = false;
+    let scanned = scan_regions(source, |region, start| {
+        let mut at = start;
+        for line in region.split_inclusive(|byte| *byte == b'\n') {
+            if is_over {
+                return;
+            }
+            for (number, entry) in shortened(decoded(parse, line)).into_iter().enumerate() {
+                if found.is_some_and(|found| entries.len() > found + after) {
+                    is_over = true;
+                    return;
+                }
+                if at == offset && number == index {
+                    found = Some(entries.len());
+                }
+                entries.push_back(entry);
+                if found.is_none() && entries.len() > before {
+                    entries.pop_front();
+                }
+            }
+            at += line.len() as u64;
+        }
+    });
+    // A file that goes on for long after the place is not read to its end: what was wanted is there.
+    if !is_over {
+        scanned?;
+    }
+    Ok(found.map(|found| (entries.into(), found)))
+}
+
+#[cfg(test)]
+mod tests;

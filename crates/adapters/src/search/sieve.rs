@@ -1,0 +1,140 @@
+//! Which lines of a file may contain what is searched, by their bytes alone. Pure.
+//!
+//! A line that is left out certainly does not fit; one that passes is decoded. JSON can write every character in several
+//! ways, so the sieve looks for a run of letters and digits, which every program writes as they are, and lets a line pass
+//! in which an escape stands for such a character or for one that is removed before a text is shown.
+
+use memchr::memmem::Finder;
+use regex::bytes::{Regex, RegexBuilder};
+
+use super::Pattern;
+
+pub(super) struct Sieve {
+    needle: Needle,
+    /// The escapes of which some may hide a part of what is searched.
+    escape: Option<Regex>,
+}
+
+enum Needle {
+    /// Every line that fits contains this.
+    Run(Finder<'static>),
+    /// The same in whatever case.
+    RunInAnyCase(Regex),
+    /// A line that fits has a character beyond ASCII, as it is or escaped.
+    BeyondAscii,
+    /// Nothing can be said.
+    Anything,
+}
+
+impl Sieve {
+    pub(super) fn of(pattern: &Pattern) -> Self {
+        let runs = pattern.words().flat_map(|words| words.split(|c: char| !c.is_ascii_alphanumeric()));
+        let longest = runs.max_by_key(|run| run.len()).filter(|run| !run.is_empty());
+        let beyond = || pattern.words().any(|words| !words.is_ascii());
+        let needle = match longest {
+            Some(run) if pattern.ignores_case() && run.bytes().any(|byte| byte.is_ascii_alphabetic()) => {
+                RegexBuilder::new(run)
+                    .case_insensitive(true)
+                    .unicode(false)
+                    .build()
+                    .map_or(Needle::Anything, Needle::RunInAnyCase)
+            }
+            Some(run) => Needle::Run(Finder::new(run).into_owned()),
+            None if beyond() => Needle::BeyondAscii,
+            None => Needle::Anything,
+        };
+        Self { needle, escape: RegexBuilder::new(r"\\[urbf]").unicode(false).build().ok() }
+    }
+
+    /// Passes every line of the region on that may fit, with its place in the region.
+    pub(super) fn candidates(&self, region: &[u8], mut take: impl FnMut(&[u8], usize)) {
+        if let Needle::Anything = self.needle {
+            let mut at = 0;
+            for line in region.split_inclusive(|byte| *byte == b'\n') {
+                take(line, at);
+                at += line.len();
+            }
+            return;
+        }
+        let mut at = 0;
+        // The next place of each kind, looked up only when it was passed.
+        let mut needle = self.next_needle(region, 0);
+        let mut escape = self.next_escape(region, 0);
+        while let Some(found) = earlier(needle, escape) {
+            let start = memchr::memrchr(b'\n', &region[at..found]).map_or(at, |newline| at + newline + 1);
+            let end =
+                memchr::memchr(b'\n', &region[found..]).map_or(region.len(), |length| found + length + 1);
+            take(&region[start..end], start);
+            at = end;
+            if needle.is_some_and(|place| place < end) {
+                needle = self.next_needle(region, end);
+            }
+            if escape.is_some_and(|place| place < end) {
+                escape = self.next_escape(region, end);
+            }
+        }
+    }
+
+    /// Whether a record of several lines may fit.
+    pub(super) fn lets_pass(&self, record: &[u8]) -> bool {
+        let is_certain = !matches!(self.needle, Needle::Anything);
+        !is_certain || earlier(self.next_needle(record, 0), self.next_escape(record, 0)).is_some()
+    }
+
+    fn next_needle(&self, region: &[u8], from: usize) -> Option<usize> {
+        let rest = &region[from..];
+        let found = match &self.needle {
+            Needle::Run(run) => run.find(rest),
+            Needle::RunInAnyCase(run) => run.find(rest).map(|found| found.start()),
+            Needle::BeyondAscii => rest.iter().position(|byte| !byte.is_ascii()),
+            Needle::Anything => None,
+        };
+        found.map(|at| from + at)
+    }
+
+    /// The next escape that may hide a part of what is searched.
+    fn next_escape(&self, region: &[u8], from: usize) -> Option<usize> {
+        let mut from = from;
+        while let Some(at) = self.escape.as_ref()?.find(&region[from..]).map(|found| from + found.start()) {
+            if self.hides(region, at) {
+                return Some(at);
+            }
+            from = at + 2;
+        }
+        None
+    }
+
+    fn hides(&self, region: &[u8], at: usize) -> bool {
+        let (code, length) = if region.get(at + 1) == Some(&b'u') {
+            let digits = region.get(at + 2..at + 6).and_then(|digits| std::str::from_utf8(digits).ok());
+            let Some(code) = digits.and_then(|digits| u32::from_str_radix(digits, 16).ok()) else {
+                return false;
+            };
+            (code, 6)
+        } else {
+            (0, 2)
+        };
+        match self.needle {
+            Needle::BeyondAscii => code >= 0x80,
+            // A letter or digit that could be written as it is.
+            _ if char::from_u32(code).is_some_and(|c| c.is_ascii_alphanumeric()) => true,
+            // A character that is removed, between two letters that then stand side by side. Another escape beside it may
+            // be one too.
+            _ => {
+                let is_removed =
+                    code < 0x20 || (0x7f..0xa0).contains(&code) || (0x2000..0x2100).contains(&code);
+                let is_beside = |byte: Option<&u8>| {
+                    byte.is_none_or(|byte| byte.is_ascii_alphanumeric() || *byte == b'\\')
+                };
+                is_removed && is_beside(region.get(at.wrapping_sub(1))) && is_beside(region.get(at + length))
+            }
+        }
+    }
+}
+
+fn earlier(one: Option<usize>, other: Option<usize>) -> Option<usize> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}

@@ -1,0 +1,369 @@
+//! The one function that counts usage: every call once, in the row that it belongs to. Pure.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use jiff::civil::ISOWeekDate;
+use jiff::tz::TimeZone;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Call;
+use crate::session::{SessionKey, Tokens};
+
+/// What the rows of a report are about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum By {
+    #[default]
+    Day,
+    Week,
+    Month,
+    Model,
+    Adapter,
+    Cwd,
+    Session,
+}
+
+impl By {
+    pub const ALL: [Self; 7] =
+        [Self::Day, Self::Week, Self::Month, Self::Model, Self::Adapter, Self::Cwd, Self::Session];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Day => "day",
+            Self::Week => "week",
+            Self::Month => "month",
+            Self::Model => "model",
+            Self::Adapter => "adapter",
+            Self::Cwd => "cwd",
+            Self::Session => "session",
+        }
+    }
+
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|by| by.as_str() == word)
+    }
+
+    /// Whether the rows follow one another in time.
+    pub fn is_period(self) -> bool {
+        matches!(self, Self::Day | Self::Week | Self::Month)
+    }
+}
+
+/// Where a cost comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Basis {
+    /// The agent's own figure.
+    Agent,
+    /// The user's prices.
+    Config,
+    /// The table that comes with agentctl.
+    Table,
+    /// Several of these.
+    Mixed,
+}
+
+/// A cost and where it comes from.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Priced {
+    pub dollars: f64,
+    pub basis: Basis,
+}
+
+/// What a call costs by prices; `None` where it has no price.
+pub type CallPrice<'p> = dyn Fn(&str, &Call) -> Option<Priced> + 'p;
+
+/// The time that a report is about; both ends may be open.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Window {
+    pub since: Option<Timestamp>,
+    /// The first moment that is not counted.
+    pub until: Option<Timestamp>,
+}
+
+impl Window {
+    /// A call whose time nobody knows cannot be shown to be outside.
+    fn has(&self, at: Option<Timestamp>) -> bool {
+        at.is_none_or(|at| {
+            self.since.is_none_or(|since| at >= since) && self.until.is_none_or(|until| at < until)
+        })
+    }
+}
+
+/// One session, as far as counting needs it.
+#[derive(Debug, Clone)]
+pub struct Spender {
+    pub key: SessionKey,
+    /// The machine that it is on.
+    pub host: String,
+    pub name: Option<String>,
+    /// The repository or folder that it works in.
+    pub place: Option<String>,
+    pub started_at: Option<Timestamp>,
+    pub updated_at: Option<Timestamp>,
+    /// The session whose sub-agent this is.
+    pub subagent_of: Option<String>,
+    /// The agent's own figure for everything that the session and its sub-agents spent.
+    pub cost: Option<f64>,
+    /// The session's sums, for an agent that does not tell its calls apart.
+    pub tokens: Option<Tokens>,
+    pub model: Option<String>,
+    pub calls: Option<Arc<[Call]>>,
+}
+
+/// Tokens, cost and sessions of one row, or of all.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Total {
+    /// What was counted; a part that no agent reports is `null`.
+    pub tokens: Tokens,
+    /// US dollars: the sum of what has a price; `null` if nothing has.
+    pub cost: Option<f64>,
+    /// Where the cost comes from.
+    pub cost_basis: Option<Basis>,
+    /// How many sessions spent it.
+    pub sessions: usize,
+}
+
+/// One row of a report.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UsageRow {
+    /// The day, week, month, model, adapter, folder or session; `null` where the records do not say.
+    pub key: Option<String>,
+    #[serde(flatten)]
+    pub total: Total,
+    /// The adapter, in a row of a session.
+    pub adapter: Option<String>,
+    /// The name, in a row of a session.
+    pub name: Option<String>,
+    /// The machine, in a row of a session.
+    pub host: Option<String>,
+}
+
+/// What was spent.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UsageReport {
+    pub rows: Vec<UsageRow>,
+    pub total: Total,
+    /// The models whose tokens are counted and that have no price.
+    pub unpriced: Vec<String>,
+}
+
+/// How a model is named where the records do not say which it was.
+const UNKNOWN: &str = "unknown";
+
+/// Counts what these sessions spent in the window, one row for each key, each call once.
+pub fn count(
+    spenders: &[Spender],
+    (by, zone): (By, &TimeZone),
+    window: Window,
+    price: &CallPrice<'_>,
+) -> UsageReport {
+    let mut rows: BTreeMap<RowKey, Sum> = BTreeMap::new();
+    let mut total = Sum::default();
+    let mut unpriced = BTreeSet::new();
+    let shares = Shares::of(spenders);
+    let paid = each_call_once(spenders);
+    for (index, paid) in &paid {
+        let spender = &spenders[*index];
+        let call = paid.call();
+        let at = call.at.or(spender.updated_at).or(spender.started_at);
+        let is_free = call.tokens.sum() == 0 && call.cost.is_none_or(|cost| cost <= 0.0);
+        if is_free || !window.has(at) {
+            continue;
+        }
+        let cost = shares.own_cost(*index, call).or_else(|| price(&spender.key.adapter, call));
+        if cost.is_none() {
+            unpriced.insert(call.model.as_deref().unwrap_or(UNKNOWN).to_owned());
+        }
+        let who = (*index, call.agent.as_deref());
+        let row = rows.entry(RowKey::of(by, zone, at, spender, call)).or_default();
+        row.add(who, call.tokens, cost);
+        total.add(who, call.tokens, cost);
+    }
+    let named = |(key, sum): (RowKey, Sum)| {
+        let of = sum.who.iter().next().map(|(index, _)| &spenders[*index]).filter(|_| by == By::Session);
+        UsageRow {
+            key: key.shown,
+            adapter: of.map(|spender| spender.key.adapter.clone()),
+            name: of.and_then(|spender| spender.name.clone()),
+            host: of.map(|spender| spender.host.clone()),
+            total: sum.into_total(),
+        }
+    };
+    let mut rows: Vec<UsageRow> = rows.into_iter().map(named).collect();
+    if !by.is_period() {
+        // The most expensive first, then the largest; equal ones by name.
+        let weight = |row: &UsageRow| (row.total.cost.unwrap_or(0.0), row.total.tokens.sum());
+        rows.sort_by(|one, other| {
+            let ((cost, tokens), (other_cost, other_tokens)) = (weight(one), weight(other));
+            other_cost.total_cmp(&cost).then(other_tokens.cmp(&tokens)).then(one.key.cmp(&other.key))
+        });
+    }
+    UsageReport { rows, total: total.into_total(), unpriced: unpriced.into_iter().collect() }
+}
+
+/// A call of a session, or the sums of a session whose agent does not tell its calls apart.
+enum Paid<'s> {
+    Call(&'s Call),
+    Lump(Box<Call>),
+}
+
+impl Paid<'_> {
+    fn call(&self) -> &Call {
+        match self {
+            Self::Call(call) => call,
+            Self::Lump(call) => call,
+        }
+    }
+}
+
+/// Every call with the index of the session that paid for it. Of several copies the one in the oldest session counts:
+/// the others were copied from it.
+fn each_call_once(spenders: &[Spender]) -> Vec<(usize, Paid<'_>)> {
+    let mut order: Vec<usize> = (0..spenders.len()).collect();
+    order.sort_by_key(|index| {
+        let Spender { started_at, updated_at, key, host, .. } = &spenders[*index];
+        (started_at.is_none(), *started_at, *updated_at, key, host)
+    });
+    let mut known: HashSet<(&str, u64)> = HashSet::new();
+    // One session on two machines or below two roots is one session: its lump counts once.
+    let mut lumps: HashSet<(&str, &str)> = HashSet::new();
+    let mut paid = Vec::new();
+    for index in order {
+        let spender = &spenders[index];
+        let adapter = spender.key.adapter.as_str();
+        match &spender.calls {
+            Some(calls) => {
+                let is_new = |call: &&Call| call.name.is_none_or(|name| known.insert((adapter, name)));
+                paid.extend(calls.iter().filter(is_new).map(|call| (index, Paid::Call(call))));
+            }
+            None => {
+                if let Some(tokens) = spender.tokens.filter(|_| lumps.insert((adapter, &spender.key.id))) {
+                    let model = spender.model.as_deref().map(Into::into);
+                    let lump = Call { at: spender.updated_at, model, tokens, ..Call::default() };
+                    paid.push((index, Paid::Lump(Box::new(lump))));
+                }
+            }
+        }
+    }
+    paid
+}
+
+/// The agent's figures for whole sessions, as what each call has of them.
+struct Shares {
+    /// By the index of the session: dollars per unit of weight.
+    rates: HashMap<usize, f64>,
+}
+
+impl Shares {
+    /// An agent's figure is for the session and its sub-agents together, so their calls share it, each by its weight.
+    fn of(spenders: &[Spender]) -> Self {
+        let with_figure = |spender: &Spender| spender.cost.filter(|cost| *cost > 0.0);
+        let mut rates = HashMap::new();
+        if !spenders.iter().any(|spender| with_figure(spender).is_some()) {
+            return Self { rates };
+        }
+        let mut families: HashMap<(&str, &str, &str), Vec<usize>> = HashMap::new();
+        for (index, spender) in spenders.iter().enumerate() {
+            let head = spender.subagent_of.as_deref().unwrap_or(&spender.key.id);
+            families.entry((&spender.key.adapter, &spender.key.root, head)).or_default().push(index);
+        }
+        for members in families.into_values() {
+            // Two files with figures for one session tell the same figure.
+            let figure = members.iter().find_map(|index| {
+                with_figure(&spenders[*index]).filter(|_| spenders[*index].subagent_of.is_none())
+            });
+            let calls =
+                || members.iter().flat_map(|index| spenders[*index].calls.iter().flat_map(|all| all.iter()));
+            // Where the calls have their own figures, the session's is their sum.
+            let is_sum = calls().any(|call| call.cost.is_some_and(|cost| cost > 0.0));
+            let lumps = members.iter().filter(|index| spenders[**index].calls.is_none());
+            let lumps = lumps.filter_map(|index| spenders[*index].tokens).map(weight);
+            let whole: f64 = calls().map(|call| weight(call.tokens)).chain(lumps).sum();
+            if let Some(figure) = figure.filter(|_| whole > 0.0 && !is_sum) {
+                rates.extend(members.into_iter().map(|index| (index, figure / whole)));
+            }
+        }
+        Self { rates }
+    }
+
+    /// The agent's figure for this call: its own, or its share of the session's. A figure of 0 for tokens that were
+    /// spent is none.
+    fn own_cost(&self, index: usize, call: &Call) -> Option<Priced> {
+        let own = call.cost.filter(|cost| *cost > 0.0 || call.tokens.sum() == 0);
+        let share = || self.rates.get(&index).map(|rate| rate * weight(call.tokens));
+        own.or_else(share).map(|dollars| Priced { dollars, basis: Basis::Agent })
+    }
+}
+
+/// What a call weighs among the calls of one session. The providers' prices stand to each other about like this.
+#[expect(clippy::cast_precision_loss, reason = "no session has 2^53 tokens")]
+fn weight(tokens: Tokens) -> f64 {
+    let of = |count: Option<u64>, factor: f64| count.unwrap_or(0) as f64 * factor;
+    of(tokens.input, 1.0) + of(tokens.output, 5.0) + of(tokens.cache_read, 0.1) + of(tokens.cache_write, 1.25)
+}
+
+/// The key of a row. Sessions are told apart by more than what is shown.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct RowKey {
+    shown: Option<String>,
+    session: Option<(String, Option<String>)>,
+}
+
+impl RowKey {
+    fn of(by: By, zone: &TimeZone, at: Option<Timestamp>, spender: &Spender, call: &Call) -> Self {
+        let date = || at.map(|at| zone.to_datetime(at).date());
+        let mut session = None;
+        let shown = match by {
+            By::Day => date().map(|date| date.to_string()),
+            By::Week => date().map(|date| week(date.iso_week_date())),
+            By::Month => date().map(|date| format!("{:04}-{:02}", date.year(), date.month())),
+            By::Model => call.model.as_deref().map(str::to_owned),
+            By::Adapter => Some(spender.key.adapter.clone()),
+            By::Cwd => spender.place.clone(),
+            By::Session => {
+                session = Some((spender.key.adapter.clone(), spender.key.variant.clone()));
+                let id = &spender.key.id;
+                Some(call.agent.as_deref().map_or_else(|| id.clone(), |agent| format!("{id}/{agent}")))
+            }
+        };
+        Self { shown, session }
+    }
+}
+
+fn week(date: ISOWeekDate) -> String {
+    format!("{:04}-W{:02}", date.year(), date.week())
+}
+
+#[derive(Debug, Default)]
+struct Sum<'s> {
+    tokens: Tokens,
+    cost: Option<f64>,
+    basis: Option<Basis>,
+    who: BTreeSet<(usize, Option<&'s str>)>,
+}
+
+impl<'s> Sum<'s> {
+    fn add(&mut self, who: (usize, Option<&'s str>), tokens: Tokens, cost: Option<Priced>) {
+        self.tokens = self.tokens.plus(tokens);
+        if let Some(Priced { dollars, basis }) = cost {
+            self.cost = Some(self.cost.unwrap_or(0.0) + dollars);
+            self.basis = match self.basis {
+                Some(known) if known != basis => Some(Basis::Mixed),
+                _ => Some(basis),
+            };
+        }
+        self.who.insert(who);
+    }
+
+    fn into_total(self) -> Total {
+        let Self { tokens, cost, basis, who } = self;
+        Total { tokens, cost, cost_basis: basis, sessions: who.len() }
+    }
+}
