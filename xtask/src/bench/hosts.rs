@@ -84,13 +84,17 @@ fn measure(options: &Options, hosts: usize, silent: usize) -> anyhow::Result<Mea
         .map(|number| HostName::parse(&format!("host-{number:05}")).map_err(anyhow::Error::msg))
         .collect::<Result<_, _>>()?;
     enter(&server, &names)?;
-    let responders = names.iter().enumerate().map(|(number, name)| Responder {
-        name: name.to_string(),
-        bucket: subjects::bucket(name),
-        script: if number < silent { Script::Never } else { Script::Body(list(number)) },
-    });
+    let responders: Vec<Responder> = names
+        .iter()
+        .enumerate()
+        .map(|(number, name)| Responder {
+            name: name.to_string(),
+            bucket: subjects::bucket(name),
+            script: if number < silent { Script::Never } else { Script::Body(list(number)) },
+        })
+        .collect();
     // They end with the server.
-    let _threads = respond(server.port, responders.collect(), CONNECTIONS)?;
+    let _threads = respond(server.port, &responders, CONNECTIONS)?;
     let mut costs = Vec::new();
     for _ in 0..options.repeats.max(1) {
         costs.push(run(&["list", "--host", "all", "--json"])?);

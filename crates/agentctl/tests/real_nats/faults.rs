@@ -46,9 +46,8 @@ fn whoever_answers_badly_is_a_row_and_the_others_are_heard() {
     ];
     let in_roster = ["good", "garbage", "half", "unfinished", "huge", "never", "gone", "impostor"];
     enter(&server, &in_roster);
-    let threads =
-        respond(server.port, hosts.iter().map(|(name, script)| responder(name, script.clone())).collect(), 2);
-    assert_eq!(threads.unwrap().len(), 2);
+    let hosts: Vec<Responder> = hosts.iter().map(|(name, script)| responder(name, script.clone())).collect();
+    assert_eq!(respond(server.port, &hosts, 2).unwrap().len(), 2);
     asker.configure(&server.url(), "ann", "timeout = \"3s\"");
     let began = Instant::now();
     let rows = until_seen(PATIENCE, "every row", || {

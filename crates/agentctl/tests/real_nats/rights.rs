@@ -211,11 +211,11 @@ fn one_machine_cannot_answer_for_another_and_another_account_sees_nothing() {
         assert!(tokio::time::timeout(COMES, heard.next()).await.is_err(), "a second answer came");
 
         // It hears neither what is asked of dev1, nor what dev1 answers, nor anybody's inbox.
-        let (mut asked, mut answered) = (Vec::new(), Vec::new());
+        let (mut requests, mut answered) = (Vec::new(), Vec::new());
         for subject in
             ["agentctl.read.dev1.>", "agentctl.act.dev1.>", "agentctl.read.>", "_INBOX.>", "_INBOX.ann.>"]
         {
-            asked.push(thief.subscribe(subject).await.unwrap());
+            requests.push(thief.subscribe(subject).await.unwrap());
         }
         for subject in ["agentctl.answer.>", "agentctl.answer.dev1.>", "agentctl.event.>"] {
             answered.push(thief.subscribe(subject).await.unwrap());
@@ -228,7 +228,7 @@ fn one_machine_cannot_answer_for_another_and_another_account_sees_nothing() {
         let _ = tokio::task::block_in_place(|| {
             reach(&guarded.door("bob"), &machine.name).ask(Ask::get("/v1/sessions"), PATIENCE).unwrap()
         });
-        for one in asked.iter_mut().chain(&mut answered) {
+        for one in requests.iter_mut().chain(&mut answered) {
             assert!(tokio::time::timeout(COMES / 4, one.next()).await.is_err(), "the thief heard something");
         }
         // Nothing of the fleet reaches another account, and nothing of it is answered there.

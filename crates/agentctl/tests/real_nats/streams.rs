@@ -33,7 +33,7 @@ fn events_come_with_their_cursors_and_none_is_lost_or_told_twice() {
     let target = format!("/v1/locks?directory={}", directory.display());
     assert_eq!(road.ask(Ask::write("DELETE", &target, ""), PATIENCE).unwrap().status, 200);
     assert_eq!(events.next(Some(PATIENCE)).unwrap().unwrap().kind, "lock.released");
-    let first = published.next().unwrap();
+    let first = published.receive().unwrap();
     assert_eq!(first.subject, "agentctl.event.dev1.lock.acquired");
     let first: Value = serde_json::from_slice(&first.payload).unwrap();
     assert!(first["cursor"].is_string() && first["type"] == "lock.acquired", "{first:#}");

@@ -26,6 +26,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// What the server said that no request gets as its answer: above all, which right is missing.
 pub type ServerWords = Arc<Mutex<Option<String>>>;
 
+/// Is given words about the connection.
+pub type Tell = Arc<dyn Fn(&str) + Send + Sync>;
+
 /// Who comes to the server, and what it may do when the server is away.
 pub struct Manner<'a> {
     /// The user in his own inbox.
@@ -33,7 +36,7 @@ pub struct Manner<'a> {
     /// Whether to try for ever, in the background.
     pub stays: bool,
     /// Is told of every change of the connection.
-    pub tell: Option<Arc<dyn Fn(&str) + Send + Sync>>,
+    pub tell: Option<Tell>,
 }
 
 /// Connects. One who stays is returned at once and connects in the background.

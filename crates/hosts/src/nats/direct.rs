@@ -188,7 +188,7 @@ impl Connection for NatsConnection {
             let words = format!("it answered {} to a request for events", head.status);
             return Err(RoadFailure::new(Step::Answer, words));
         }
-        let parts = Parts::begin(self.door.clone(), self.name.clone(), head.more, body)?;
+        let parts = Parts::begin(self.door.clone(), self.name.clone(), head.more, &body)?;
         let response = http::Response::read(parts).map_err(|error| garbage(&error.to_string()))?;
         Ok(Box::new(NatsEvents { events: response.events(LARGEST_EVENT) }))
     }
@@ -255,7 +255,7 @@ async fn one_part(
 struct Parts {
     // Its runtime drives the task.
     door: Arc<BusDoor>,
-    parts: mpsc::Receiver<io::Result<Vec<u8>>>,
+    coming: mpsc::Receiver<io::Result<Vec<u8>>>,
     now: Vec<u8>,
     read: usize,
     deadline: Option<Instant>,
@@ -267,9 +267,9 @@ impl Parts {
         door: Arc<BusDoor>,
         host: HostName,
         more: Option<String>,
-        first: Vec<u8>,
+        first: &[u8],
     ) -> Result<Self, RoadFailure> {
-        let (sender, parts) = mpsc::channel(PARTS_AHEAD);
+        let (sender, coming) = mpsc::channel(PARTS_AHEAD);
         let bus = door.open()?;
         let line = bus.line.clone();
         bus.runtime.spawn(async move {
@@ -299,8 +299,8 @@ impl Parts {
         });
         // The reader of events expects the head of a response before them.
         let mut now = b"HTTP/1.1 200 OK\r\n\r\n".to_vec();
-        now.extend_from_slice(&first);
-        Ok(Self { door, parts, now, read: 0, deadline: None, heard: Instant::now() })
+        now.extend_from_slice(first);
+        Ok(Self { door, coming, now, read: 0, deadline: None, heard: Instant::now() })
     }
 }
 
@@ -309,11 +309,11 @@ impl Read for Parts {
         while self.read == self.now.len() {
             let Ok(bus) = self.door.open() else { return Err(io::ErrorKind::NotConnected.into()) };
             let wait = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            let parts = &mut self.parts;
+            let coming = &mut self.coming;
             let next = bus.block_on(async move {
                 match wait {
-                    None => Ok(parts.recv().await),
-                    Some(wait) => tokio::time::timeout(wait, parts.recv()).await,
+                    None => Ok(coming.recv().await),
+                    Some(wait) => tokio::time::timeout(wait, coming.recv()).await,
                 }
             });
             match next {

@@ -54,11 +54,6 @@ pub struct Gathered<T> {
     pub roster: Option<RoadFailure>,
 }
 
-/// A host that was asked and has not answered.
-struct Waiting {
-    asked: Instant,
-}
-
 /// The first part of an answer.
 struct First {
     name: HostName,
@@ -78,8 +73,105 @@ impl Bus {
             Ok(names) => (names, None),
             Err(failure) => (Vec::new(), Some(failure)),
         };
-        let hosts = self.block_on(self.line.ask_all(target, &names, roster.is_some(), digest))?;
+        let asked = self.line.ask_all(target, &names, roster.is_some(), digest);
+        let hosts = self.block_on(asked)?;
         Ok(Gathered { hosts, roster })
+    }
+}
+
+/// One question to all, while it is being answered.
+struct Round<'n, T, D> {
+    timeout: Duration,
+    /// Whether the roster could not be read.
+    is_unknown: bool,
+    digest: D,
+    /// Those that are still to be asked.
+    groups: VecDeque<(u8, Vec<&'n HostName>)>,
+    /// Those that were asked and have not answered, and when they were asked.
+    waiting: BTreeMap<&'n HostName, Instant>,
+    /// Answers of which only the first part is here.
+    begun: VecDeque<First>,
+    done: BTreeMap<HostName, Heard<T>>,
+    began: Instant,
+    last_asked: Instant,
+    last_heard: Instant,
+}
+
+impl<'n, T, D: Fn(Answer) -> Result<T, RoadFailure>> Round<'n, T, D> {
+    fn new(names: &'n [HostName], is_unknown: bool, timeout: Duration, digest: D) -> Self {
+        let now = Instant::now();
+        Self {
+            timeout,
+            is_unknown,
+            digest,
+            groups: groups(names),
+            waiting: BTreeMap::new(),
+            begun: VecDeque::new(),
+            done: BTreeMap::new(),
+            began: now,
+            last_asked: now,
+            last_heard: now,
+        }
+    }
+
+    /// The group to ask now, if not too many are about to answer.
+    fn next_group(&mut self, now: Instant) -> Option<u8> {
+        let is_recent = |asked: &&Instant| now.duration_since(**asked) < PROMPT;
+        if self.groups.is_empty() || self.waiting.values().filter(is_recent).count() >= AT_ONCE {
+            return None;
+        }
+        let (bucket, members) = self.groups.pop_front()?;
+        self.last_asked = now;
+        self.waiting.extend(members.into_iter().map(|name| (name, now)));
+        Some(bucket)
+    }
+
+    /// Whether nothing more is waited for.
+    fn is_over(&self, now: Instant) -> bool {
+        // Without a roster nobody knows how many answers are still to come, so the deadline is waited for.
+        let end = if self.is_unknown {
+            self.last_asked + self.timeout
+        } else {
+            self.last_heard + (self.last_heard.duration_since(self.began) / 2).clamp(LINGER.0, LINGER.1)
+        };
+        self.groups.is_empty() && self.waiting.is_empty() && self.begun.is_empty() && now >= end
+    }
+
+    /// Those whose deadline has passed.
+    fn late(&self, now: Instant) -> Vec<&'n HostName> {
+        let is_late = |asked: &Instant| now >= *asked + self.timeout;
+        self.waiting.iter().filter(|(_, asked)| is_late(asked)).map(|(name, _)| *name).collect()
+    }
+
+    fn give_up(&mut self, name: &HostName, why: &Unanswered) {
+        if let Some(asked) = self.waiting.remove(name) {
+            let failure = unheard(why, Step::Program, self.timeout);
+            self.done.insert(name.clone(), said(name.clone(), Err(failure), None, asked.elapsed()));
+        }
+    }
+
+    /// Takes a message from where answers come.
+    fn take(&mut self, subject: &str, payload: &[u8]) {
+        let Some(name) = subjects::answerer(subject) else { return };
+        self.last_heard = Instant::now();
+        let took = self.waiting.remove(&name).unwrap_or(self.began).elapsed();
+        match message::decode_answer(payload) {
+            Err(why) => put(&mut self.done, said(name, Err(garbage(&why)), None, took)),
+            Ok((head, body)) => {
+                let first = First { name, body: body.to_vec(), took, head };
+                if first.head.more.is_some() {
+                    self.begun.push_back(first);
+                } else {
+                    self.complete(first, Ok(()));
+                }
+            }
+        }
+    }
+
+    fn complete(&mut self, first: First, completed: Result<(), RoadFailure>) {
+        let First { name, head, body, took } = first;
+        let answer = completed.and_then(|()| (self.digest)(Answer { status: head.status, body }));
+        put(&mut self.done, said(name, answer, Some(head), took));
     }
 }
 
@@ -94,11 +186,64 @@ impl Line {
         let lost = |error: &dyn std::fmt::Display| {
             RoadFailure::new(Step::Connect, format!("the bus was lost: {error}"))
         };
-        let timeout = self.settings.timeout;
         let nonce = HEXLOWER.encode(&kernel::random::<16>().map_err(|error| lost(&error))?);
         let mine = subjects::answers(&self.settings.asker, &nonce);
         let mut answers = self.client.subscribe(mine.clone()).await.map_err(|error| lost(&error))?;
-        let head = RequestHead {
+        let payload = message::encode(&self.question(target, nonce), &[]);
+        let mut round = Round::new(names, is_unknown, self.settings.timeout, digest);
+        let mut completing = FuturesUnordered::new();
+        let mut next_look = round.began;
+        let mut is_probed = false;
+        loop {
+            let now = Instant::now();
+            while let Some(bucket) = round.next_group(now) {
+                let asked = self.client.publish(subjects::fan_out(bucket), payload.clone().into()).await;
+                asked.map_err(|error| lost(&error))?;
+            }
+            while completing.len() < COMPLETED_AT_ONCE
+                && let Some(first) = round.begun.pop_front()
+            {
+                completing.push(self.complete(first));
+            }
+            if completing.is_empty() && round.is_over(now) {
+                break;
+            }
+            if now >= next_look {
+                next_look = now + TICK;
+                // Those that the server knows to be away are not waited for.
+                if !is_probed && round.groups.is_empty() && now >= round.last_asked + PROMPT {
+                    is_probed = true;
+                    for name in self.away(round.waiting.keys().copied()).await {
+                        round.give_up(&name, &Unanswered::NobodyListens);
+                    }
+                }
+                for name in round.late(now) {
+                    let group = subjects::fan_out(subjects::bucket(name));
+                    let why = self.forbidden(&group).or_else(|| self.forbidden(&mine));
+                    round.give_up(name, &why.unwrap_or(Unanswered::Silent));
+                }
+            }
+            tokio::select! {
+                message = answers.next() => match message {
+                    Some(message) => round.take(&message.subject, &message.payload),
+                    None => return Err(lost(&"its connection was closed")),
+                },
+                Some((first, completed)) = completing.next(), if !completing.is_empty() => {
+                    round.complete(first, completed);
+                }
+                () = tokio::time::sleep(TICK) => {}
+            }
+        }
+        let known: BTreeSet<&HostName> = names.iter().collect();
+        let mut hosts: Vec<Heard<T>> = round.done.into_values().collect();
+        for heard in &mut hosts {
+            heard.is_stranger = !is_unknown && !known.contains(&heard.name);
+        }
+        Ok(hosts)
+    }
+
+    fn question(&self, target: &str, nonce: String) -> RequestHead {
+        RequestHead {
             road: VERSION,
             method: "GET".to_owned(),
             target: target.to_owned(),
@@ -107,100 +252,7 @@ impl Line {
             instance: None,
             asker: Some(self.settings.asker.to_string()),
             nonce: Some(nonce),
-        };
-        let payload = message::encode(&head, &[]);
-        let mut groups = groups(names);
-        let mut waiting: BTreeMap<&HostName, Waiting> = BTreeMap::new();
-        let mut done: BTreeMap<HostName, Heard<T>> = BTreeMap::new();
-        let mut completing = FuturesUnordered::new();
-        let mut to_complete: VecDeque<First> = VecDeque::new();
-        let known: BTreeSet<&HostName> = names.iter().collect();
-        let began = Instant::now();
-        let (mut last_asked, mut last_heard) = (began, began);
-        let mut probed = false;
-        let mut next_look = began;
-        loop {
-            let now = Instant::now();
-            while !groups.is_empty() && recent(&waiting, now) < AT_ONCE {
-                let Some((bucket, members)) = groups.pop_front() else { break };
-                let asked = self.client.publish(subjects::fan_out(bucket), payload.clone().into()).await;
-                asked.map_err(|error| lost(&error))?;
-                last_asked = Instant::now();
-                waiting.extend(members.into_iter().map(|name| (name, Waiting { asked: last_asked })));
-            }
-            while completing.len() < COMPLETED_AT_ONCE
-                && let Some(first) = to_complete.pop_front()
-            {
-                completing.push(self.complete(first));
-            }
-            let idle =
-                completing.is_empty() && to_complete.is_empty() && groups.is_empty() && waiting.is_empty();
-            // Without a roster nobody knows how many answers are still to come, so the deadline is waited for.
-            let end = if is_unknown {
-                last_asked + timeout
-            } else {
-                last_heard + (last_heard.duration_since(began) / 2).clamp(LINGER.0, LINGER.1)
-            };
-            if idle && now >= end {
-                break;
-            }
-            if now >= next_look {
-                next_look = now + TICK;
-                // Those that the server knows to be away are not waited for.
-                if groups.is_empty() && !waiting.is_empty() && !probed && now >= last_asked + PROMPT {
-                    probed = true;
-                    for (name, why) in self.away(waiting.keys().copied()).await {
-                        if let Some(asked) = waiting.remove(&name) {
-                            done.insert(name.clone(), silent(name, &why, timeout, asked.asked.elapsed()));
-                        }
-                    }
-                }
-                let is_late = |each: &Waiting| now >= each.asked + timeout;
-                let late: Vec<&HostName> =
-                    waiting.iter().filter(|(_, each)| is_late(each)).map(|(name, _)| *name).collect();
-                for name in late {
-                    let took = waiting.remove(name).map_or(timeout, |each| each.asked.elapsed());
-                    let why = self.forbidden(&subjects::fan_out(subjects::bucket(name)));
-                    let why = why.or_else(|| self.forbidden(&mine)).unwrap_or(Unanswered::Silent);
-                    done.insert(name.clone(), silent(name.clone(), &why, timeout, took));
-                }
-            }
-            tokio::select! {
-                message = answers.next() => {
-                    let Some(message) = message else { return Err(lost(&"its connection was closed")) };
-                    let Some(name) = subjects::answerer(&message.subject) else { continue };
-                    last_heard = Instant::now();
-                    let asked = waiting.remove(&name).map_or(began, |waiting| waiting.asked);
-                    match message::decode_answer(&message.payload) {
-                        Err(why) => {
-                            let heard = said(name, Err(garbage(&why)), None, asked.elapsed());
-                            put(&mut done, heard);
-                        }
-                        Ok((head, body)) => {
-                            let first = First { name, body: body.to_vec(), took: asked.elapsed(), head };
-                            if first.head.more.is_some() {
-                                to_complete.push_back(first);
-                            } else {
-                                let First { name, head, body, took } = first;
-                                let answer = digest(Answer { status: head.status, body });
-                                put(&mut done, said(name, answer, Some(head), took));
-                            }
-                        }
-                    }
-                }
-                Some((first, completed)) = completing.next(), if !completing.is_empty() => {
-                    let First { name, head, body, took } = first;
-                    let answer = completed.and_then(|()| digest(Answer { status: head.status, body }));
-                    put(&mut done, said(name, answer, Some(head), took));
-                }
-                () = tokio::time::sleep(TICK) => {}
-            }
         }
-        let mut hosts: Vec<Heard<T>> = done.into_values().collect();
-        for heard in &mut hosts {
-            heard.is_stranger = !is_unknown && !known.contains(&heard.name);
-        }
-        Ok(hosts)
     }
 
     /// The further parts of an answer, asked for on the host's own subject.
@@ -213,7 +265,7 @@ impl Line {
 
     /// Which of these hosts the server knows not to be connected. It says so at once; those that are connected are not
     /// waited for.
-    async fn away<'n>(&self, names: impl Iterator<Item = &'n HostName>) -> Vec<(HostName, Unanswered)> {
+    async fn away<'n>(&self, names: impl Iterator<Item = &'n HostName>) -> Vec<HostName> {
         let inbox = self.client.new_inbox();
         let Ok(mut replies) = self.client.subscribe(format!("{inbox}.*")).await else { return Vec::new() };
         for name in names {
@@ -233,16 +285,11 @@ impl Line {
             if message.status == Some(async_nats::StatusCode::NO_RESPONDERS)
                 && let Some(name) = name
             {
-                away.push((name, Unanswered::NobodyListens));
+                away.push(name);
             }
         }
         away
     }
-}
-
-/// How many were asked a moment ago.
-fn recent(waiting: &BTreeMap<&HostName, Waiting>, now: Instant) -> usize {
-    waiting.values().filter(|each| now.duration_since(each.asked) < PROMPT).count()
 }
 
 /// The groups to ask, with their members in the roster. Every group is asked: somebody may be there who is in no roster.
@@ -263,10 +310,6 @@ fn said<T>(
 ) -> Heard<T> {
     let (version, instance) = head.map(|head| (head.version, head.instance)).unzip();
     Heard { name, answer, version, instance, took, is_stranger: false }
-}
-
-fn silent<T>(name: HostName, why: &Unanswered, timeout: Duration, took: Duration) -> Heard<T> {
-    said(name, Err(unheard(why, Step::Program, timeout)), None, took)
 }
 
 /// Keeps what a host said. Two machines that call themselves the same are none.

@@ -1,5 +1,5 @@
 //! Who should answer: a key-value bucket of the server without expiry, one entry for each host. A host leaves it only when
-//! a person says so. JetStream is asked with its own JSON.
+//! a person says so. `JetStream` is asked with its own JSON.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ const MOST_COPIES: usize = 3;
 /// No roster has more pages of names.
 const MOST_PAGES: usize = 64;
 
-/// What JetStream answers, as far as it is needed.
+/// What `JetStream` answers, as far as it is needed.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Reply {

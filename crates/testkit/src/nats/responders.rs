@@ -38,7 +38,7 @@ pub struct Responder {
 const PART: usize = 192 << 10;
 
 /// Lets these hosts answer over this many connections, until the server goes away. Returns when the server knows them.
-pub fn respond(port: u16, hosts: Vec<Responder>, connections: usize) -> io::Result<Vec<JoinHandle<()>>> {
+pub fn respond(port: u16, hosts: &[Responder], connections: usize) -> io::Result<Vec<JoinHandle<()>>> {
     let share = hosts.len().div_ceil(connections.max(1)).max(1);
     let mut threads = Vec::new();
     for share in hosts.chunks(share) {
@@ -54,7 +54,7 @@ pub fn respond(port: u16, hosts: Vec<Responder>, connections: usize) -> io::Resu
         }
         raw.settle()?;
         threads.push(std::thread::spawn(move || {
-            while let Ok(message) = raw.next() {
+            while let Ok(message) = raw.receive() {
                 let host = &share[message.sid / 2];
                 if answer(&mut raw, host, &message).is_err() {
                     return;
@@ -80,7 +80,7 @@ fn answer(raw: &mut RawNats, host: &Responder, message: &RawMessage) -> io::Resu
     if matches!(host.script, Script::Never) {
         return Ok(());
     }
-    if message.subject.ends_with(".hello") {
+    if message.subject.rsplit('.').next() == Some("hello") {
         let greeting = json!({"version": "0.1.0", "host": host.name, "instance": format!("i-{}", host.name), "caller": null});
         return raw.publish(&to, &part(host, 0, greeting.to_string().as_bytes(), None));
     }

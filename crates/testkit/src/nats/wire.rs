@@ -59,7 +59,7 @@ impl RawNats {
     }
 
     /// The next message. What was published is sent once nothing more has arrived.
-    pub fn next(&mut self) -> io::Result<RawMessage> {
+    pub fn receive(&mut self) -> io::Result<RawMessage> {
         loop {
             if self.reader.buffer().is_empty() {
                 self.writer.flush()?;

@@ -29,7 +29,8 @@ fn told<T: DeserializeOwned + Send>(
     out: &mut Output,
 ) -> Result<Vec<(String, T)>, Failure> {
     let (mut all, mut unheard) = (Vec::new(), None);
-    for (host, answer) in asked.others.iter().zip(side_by_side(&asked.others, |host| ask(host))) {
+    let others = asked.each();
+    for (host, answer) in others.iter().zip(side_by_side(&others, |host| ask(host))) {
         match answer {
             Ok(answer) => all.push((host.name.to_string(), answer)),
             Err(Unanswered::Problem(problem)) if problem.kind() == ErrorKind::NotFound => {}
@@ -207,7 +208,8 @@ pub(super) fn stop(
     let body = json!({ "grace": length(grace), "force": force });
     let known = told(asked, group, |host| host.read::<GroupView>(Ask::get(&shown)), out)?;
     let has_it = |host: &&Arc<RosterHost>| known.iter().any(|(name, _)| host.name.as_str() == name);
-    let known: Vec<_> = asked.others.iter().filter(has_it).collect();
+    let others = asked.each();
+    let known: Vec<_> = others.iter().filter(has_it).collect();
     let stopped = side_by_side(&known, |host| {
         host.done::<StopAnswer>(("POST", &target), &body, grace.saturating_mul(100).min(LONGEST_STOP))
     });

@@ -13,7 +13,7 @@ use data_encoding::HEXLOWER;
 use futures_util::{FutureExt, StreamExt};
 
 /// How long the rest of an answer is kept for its asker.
-const KEPT: Duration = Duration::from_secs(60);
+const KEPT: Duration = Duration::from_mins(1);
 /// How many answers are kept, and how many bytes of them; the one that was asked for longest ago goes first.
 const MOST: usize = 256;
 const MOST_BYTES: usize = 128 << 20;

@@ -100,8 +100,7 @@ pub(crate) async fn serve(shared: Arc<Shared>) {
                     events::publish(&room),
                     room.register(&nats, &connected),
                     room.sweep(),
-                )
-                .0
+                );
             }
         }
     };
