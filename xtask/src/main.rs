@@ -35,6 +35,10 @@ enum Chore {
     BenchHold(BenchHoldArgs),
     /// Measure `agentctl list` against a gateway with many sessions
     BenchGateway(BenchGatewayArgs),
+    /// Build Pi Rust for its tests, which are skipped without it (about an hour)
+    PiRust,
+    /// Measure `agentctl list` of many machines over a NATS server
+    BenchHosts(BenchHostsArgs),
     /// Write a HOME with generated sessions and a manifest of what a list should show
     Corpus(CorpusArgs),
 }
@@ -99,6 +103,24 @@ struct BenchHoldArgs {
     /// Measure with the real Claude Code too
     #[arg(long)]
     real: bool,
+    /// Measure this program instead of a fresh release build
+    #[arg(long, value_name = "PROGRAM")]
+    agentctl: Option<PathBuf>,
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+struct BenchHostsArgs {
+    /// How many machines answer
+    #[arg(long, value_delimiter = ',', default_value = "100,1000,10000")]
+    hosts: Vec<usize>,
+    /// How many of 1,000 machines say nothing, in a run of its own
+    #[arg(long, default_value_t = 100)]
+    silent: usize,
+    /// Timed runs of each list
+    #[arg(long, default_value_t = 5)]
+    repeats: usize,
     /// Measure this program instead of a fresh release build
     #[arg(long, value_name = "PROGRAM")]
     agentctl: Option<PathBuf>,
@@ -186,6 +208,11 @@ fn run() -> anyhow::Result<ExitCode> {
             bench::events::run(&options).map(|()| ExitCode::SUCCESS)
         }
         Chore::BenchGateway(args) => run_bench_gateway(args),
+        Chore::PiRust => {
+            println!("{}", agentctl_testkit::agents::pi_rust::build()?.display());
+            Ok(ExitCode::SUCCESS)
+        }
+        Chore::BenchHosts(args) => run_bench_hosts(args),
         Chore::Corpus(args) => {
             let options = corpus::Options {
                 home: args.home,
@@ -218,6 +245,20 @@ fn run_bench_gateway(args: BenchGatewayArgs) -> anyhow::Result<ExitCode> {
     let options =
         bench::gateway::Options { sessions: args.sessions, repeats: args.repeats, agentctl, json: args.json };
     bench::gateway::run(&options).map(|()| ExitCode::SUCCESS)
+}
+
+fn run_bench_hosts(args: BenchHostsArgs) -> anyhow::Result<ExitCode> {
+    // What is measured is another process, so this one may be of any build if the other is named.
+    let agentctl = match args.agentctl {
+        Some(named) => named,
+        None => match measured_program(None)? {
+            Some(agentctl) => agentctl,
+            None => return again_optimised(),
+        },
+    };
+    let (hosts, silent, repeats, json) = (args.hosts, args.silent, args.repeats, args.json);
+    let options = bench::hosts::Options { hosts, silent, repeats, agentctl, json };
+    bench::hosts::run(&options).map(|()| ExitCode::SUCCESS)
 }
 
 /// The program to measure. `None` if this is not an optimised build, which could not measure the limit.

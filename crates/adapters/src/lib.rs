@@ -150,6 +150,11 @@ pub trait Adapter: Send + Sync {
         self.card().home.and_then(|home| home.root(environ)).map(Root::at)
     }
 
+    /// Where a new session is to be kept, for an agent that keeps a session only if its start names the folder.
+    fn store_to_name(&self, _root: &Root) -> Option<PathBuf> {
+        None
+    }
+
     /// A root that the user configured by path alone; the files there may name variables.
     fn configured_root(&self, path: &Path, _environ: &Environ) -> Root {
         Root::at(path)

@@ -61,7 +61,21 @@ pub(crate) const PI: &[Way] = &[
     TERMINAL,
 ];
 
-pub(crate) const PI_RUST: &[Way] = &[TERMINAL];
+pub(crate) const PI_RUST: &[Way] = &[
+    held(
+        Place::Held,
+        "ACP on its pipes",
+        WITHOUT_ANSWER,
+        Manners {
+            mid_turn: AFTER_THE_TURN,
+            always: "no: it offers none",
+            reason: Reason::AsMessage,
+            questions: "no",
+            without_runner: THE_AGENT_ENDS,
+        },
+    ),
+    TERMINAL,
+];
 
 pub(crate) const GEMINI: &[Way] = &[
     held(

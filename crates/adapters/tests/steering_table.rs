@@ -21,6 +21,7 @@ fn intent() -> Intent {
         system_prompt: None,
         fresh_id: "11111111-1111-4111-8111-111111111111".to_owned(),
         more: Vec::new(),
+        store: Some("/home/dev/.pi/agent/sessions".into()),
     }
 }
 

@@ -6,20 +6,30 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentctl_adapters::Memory;
-use agentctl_daemon::{NotifySettings, SessionStopper, Settings, WebhookSettings};
+use agentctl_daemon::{
+    BusSettings, FarRequest, NotifySettings, Passed, SessionStopper, Settings, WebhookSettings,
+};
 use agentctl_fleet::act::asker::Asker;
 use agentctl_fleet::act::launch::Launcher;
 use agentctl_fleet::known_agents;
-use agentctl_fleet::{AdapterEntry, EndedServer, Fleet, Query, StopOptions, Unattended};
+use agentctl_fleet::{
+    AdapterEntry, EndedServer, Fleet, Listing, Query, StopOptions, Unattended, Wanted, sort,
+};
+use agentctl_hosts::Ask;
 use agentctl_model::text::counted;
-use agentctl_model::{EndedBy, Error, SessionKey, Surveyed};
+use agentctl_model::{EndedBy, Error, HostReport, Session, SessionKey, Surveyed};
 use jiff::Timestamp;
 
+use crate::cli::host_args;
 use crate::failure::Failure;
+use crate::link::Link;
+use crate::link::hosts::{Roster, is_here};
 use crate::surroundings::{Surroundings, clock};
 
 /// How long a session may take to end cleanly.
 const GRACE: Duration = Duration::from_secs(10);
+/// How long another machine may take for what it is asked to do.
+const PASSED_ON: Duration = Duration::from_mins(10);
 
 pub(crate) struct DaemonContext {
     surroundings: Surroundings,
@@ -70,6 +80,74 @@ impl Settings for DaemonContext {
         }
         let notify = settings.notify;
         Some(NotifySettings { command: notify.command.value?, on: notify.on.value })
+    }
+
+    fn bus(&self) -> Option<BusSettings> {
+        let settings = self.surroundings.settings().ok()?;
+        let nats = self.surroundings.bus(&settings).ok()??;
+        Some(BusSettings { nats, instance: self.surroundings.instance() })
+    }
+
+    fn hosts(&self) -> Result<Vec<HostReport>, Error> {
+        let fleet = self.fleet().map_err(Error::failed)?;
+        let everybody = ["all".to_owned()];
+        Ok(self.list_over(&everybody, &Query::new(Wanted::Live), fleet)?.hosts)
+    }
+
+    fn list_over(
+        &self,
+        hosts: &[String],
+        query: &Query,
+        fleet: Fleet,
+    ) -> Result<Listing<Box<Session>>, Error> {
+        let roster = Roster::of(&self.surroundings).map_err(error)?;
+        let asked = host_args::named(hosts, &roster, fleet.host()).map_err(error)?;
+        // Which rows are cut is known only when every machine has answered.
+        let mut wanted = query.clone();
+        let limit = wanted.filter.limit.take().unwrap_or(usize::MAX);
+        let mut listing = roster.list_with(&asked, &wanted, &Link { fleet, daemon: None });
+        sort(&mut listing.sessions, query.filter.sort);
+        listing.left_out = listing.sessions.len().saturating_sub(limit);
+        listing.sessions.truncate(limit);
+        for row in &mut listing.hosts {
+            row.hint = self.hint_for_daemon(row.error.as_deref()).or(row.hint.take());
+        }
+        Ok(listing)
+    }
+
+    fn pass_on(&self, host: &str, request: FarRequest<'_>) -> Result<Passed, Error> {
+        let roster = Roster::of(&self.surroundings).map_err(error)?;
+        let Some(host) = roster.get(host) else {
+            let is_here = is_here(host, &agentctl_fleet::own_name());
+            return if is_here { Ok(Passed::Here) } else { Err(error(host_args::unknown(host, &roster))) };
+        };
+        let FarRequest { method, target, body } = request;
+        let ask = Ask { method, target, accept: "application/json", body };
+        let longer = if ask.only_reads() { Duration::ZERO } else { PASSED_ON };
+        let answer = host.ask(ask, longer).map_err(|failure| {
+            let said = error(host.unheard(&failure));
+            let hint = self.hint_for_daemon(Some(&said.message)).or(said.hint.clone());
+            Error { hint, ..said }
+        })?;
+        Ok(Passed::Answered { status: answer.status, body: answer.body })
+    }
+}
+
+impl DaemonContext {
+    /// Where ssh let nobody in because the daemon has no agent: how to give it one.
+    fn hint_for_daemon(&self, why: Option<&str>) -> Option<String> {
+        let is_refused = why.is_some_and(|why| why.contains("Permission denied"));
+        let has_agent = self.surroundings.environ.text("SSH_AUTH_SOCK").is_some();
+        let words = "the daemon that asks has no SSH_AUTH_SOCK: `agentctl daemon restart` from a shell that has \
+            one gives it the agent, or name a key with IdentityFile in ~/.ssh/config";
+        (is_refused && !has_agent).then(|| words.to_owned())
+    }
+}
+
+fn error(failure: Failure) -> Error {
+    match failure {
+        Failure::Said(error) => error,
+        Failure::ReaderGone => Error::failed("nobody reads the output"),
     }
 }
 

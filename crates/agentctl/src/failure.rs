@@ -2,6 +2,7 @@
 
 use std::io;
 
+use agentctl_daemon::Problem;
 use agentctl_fleet::StoreError;
 use agentctl_fleet::worktree::WorktreeError;
 use agentctl_model::{Error, ErrorKind, text};
@@ -30,6 +31,14 @@ impl Failure {
         }
     }
 
+    /// The error for a program that is told of it on another way than the standard streams of a command.
+    pub(crate) fn into_error(self) -> Error {
+        match self {
+            Self::Said(error) => error,
+            Self::ReaderGone => Error::failed("nobody reads the answer"),
+        }
+    }
+
     pub(crate) fn hint(self, words: impl Into<String>) -> Self {
         match self {
             Self::Said(error) => Self::Said(error.hint(words)),
@@ -42,6 +51,18 @@ impl Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         Self::Said(Error { message: text::clean(&error.message), ..error })
+    }
+}
+
+/// A refusal of the API, as if this process had refused itself: the kind is that of one total map.
+impl From<&Problem> for Failure {
+    fn from(problem: &Problem) -> Self {
+        let failure = Self::from(Error::new(problem.kind(), problem.detail.clone()));
+        // A hint that names a route is meant for programs and is no next step at a command line.
+        match &problem.hint {
+            Some(hint) if !hint.starts_with("GET /") => failure.hint(text::clean(hint)),
+            _ => failure,
+        }
     }
 }
 

@@ -1,14 +1,17 @@
 //! The agentctl binary: reads flags, prints text or JSON. It decides nothing about sessions; the fleet does.
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests write what is read"))]
 
+mod acp;
 mod cli;
 mod daemon_context;
 mod exit_codes;
 mod failure;
 mod interrupt;
 mod link;
+mod mcp;
 mod output;
 mod render;
+mod rpc;
 mod settings;
 mod surroundings;
 

@@ -26,6 +26,6 @@ pub use serve::api::{
 };
 pub use serve::problem::{Problem, ProblemObject};
 pub use serve::query::{encode, joined, list_pairs};
-pub use settings::{NotifySettings, Settings, WebhookSettings};
+pub use settings::{BusSettings, FarRequest, NotifySettings, Passed, Settings, WebhookSettings};
 pub use tell::events::EventMessage;
 pub use tell::webhooks::OutboxStatus;

@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 
 use agentctl_fleet::act::launch::Launcher;
-use agentctl_fleet::{AdapterEntry, Fleet};
+use agentctl_fleet::{AdapterEntry, Fleet, Listing, Query};
+use agentctl_hosts::nats::NatsSettings;
+use agentctl_model::{Error, HostReport, Session};
 
 /// The receiver of webhooks.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +26,14 @@ pub struct NotifySettings {
     pub on: Vec<String>,
 }
 
+/// The bus that this machine serves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BusSettings {
+    pub nats: NatsSettings,
+    /// Which agentctl folder of which user this is, since which boot.
+    pub instance: String,
+}
+
 pub trait Settings: Send + Sync + 'static {
     /// Every source under the current settings, or what is wrong with the settings.
     fn fleet(&self) -> Result<Fleet, String>;
@@ -37,4 +47,42 @@ pub trait Settings: Send + Sync + 'static {
     fn webhook(&self) -> Option<WebhookSettings>;
 
     fn notify(&self) -> Option<NotifySettings>;
+
+    /// `None` where the settings name no bus, or something in them is wrong.
+    fn bus(&self) -> Option<BusSettings>;
+
+    /// This machine and all others that are known, and how each was heard.
+    fn hosts(&self) -> Result<Vec<HostReport>, Error>;
+
+    /// The sessions of these machines; the fleet is that of this one.
+    fn list_over(
+        &self,
+        hosts: &[String],
+        query: &Query,
+        fleet: Fleet,
+    ) -> Result<Listing<Box<Session>>, Error>;
+
+    /// Asks another machine and returns its answer.
+    fn pass_on(&self, host: &str, request: FarRequest<'_>) -> Result<Passed, Error>;
+}
+
+/// A request that another machine is to answer.
+#[derive(Debug, Clone, Copy)]
+pub struct FarRequest<'a> {
+    pub method: &'a str,
+    /// Path and query.
+    pub target: &'a str,
+    /// JSON.
+    pub body: Option<&'a str>,
+}
+
+/// What became of a request about another machine.
+#[derive(Debug)]
+pub enum Passed {
+    /// The name is that of this machine.
+    Here,
+    Answered {
+        status: u16,
+        body: Vec<u8>,
+    },
 }

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Instant;
 
+use agentctl_files::kernel;
 use agentctl_fleet::keep::launches::LaunchFolder;
 use agentctl_fleet::keep::outbox::body;
 use agentctl_model::EventKind;
 use axum::body::Bytes;
+use data_encoding::HEXLOWER;
 use jiff::Timestamp;
 use tokio::sync::watch;
 
@@ -73,7 +75,60 @@ pub(crate) struct Shared {
     pub(crate) watches_on_demand: AtomicBool,
 }
 
+/// What differs between a daemon and a process that serves the API for itself.
+pub(crate) struct Parts {
+    pub(crate) settings: Arc<dyn Settings>,
+    pub(crate) home: Home,
+    pub(crate) daemon_lock: Option<DaemonLock>,
+    pub(crate) version: String,
+    pub(crate) host: String,
+    pub(crate) started_at: Timestamp,
+    pub(crate) read_only: bool,
+    pub(crate) http: Option<std::net::SocketAddr>,
+    pub(crate) http_from_config: bool,
+    pub(crate) token: Option<Token>,
+    pub(crate) log: Log,
+    pub(crate) fuses: Fuses,
+    pub(crate) stopper: Arc<dyn SessionStopper>,
+    pub(crate) outbox: Outbox,
+}
+
 impl Shared {
+    pub(crate) fn new(parts: Parts) -> io::Result<Self> {
+        let Parts { settings, home, daemon_lock, version, host, started_at, .. } = parts;
+        let Parts { read_only, http, http_from_config, token, log, fuses, stopper, outbox, .. } = parts;
+        let life = format!("{:x}{}", started_at.as_millisecond(), HEXLOWER.encode(&kernel::random::<2>()?));
+        Ok(Self {
+            settings,
+            home,
+            daemon_lock,
+            version,
+            host,
+            started_at,
+            began: Instant::now(),
+            read_only,
+            http,
+            http_from_config,
+            token,
+            hub: Hub::new(life),
+            live: Live::new()?,
+            own_files: Waker::new()?,
+            metrics: Metrics::default(),
+            answers: SingleFlight::new(),
+            body_budget: BodyBudget::default(),
+            has_surveyed: watch::channel(false).0,
+            phase: watch::channel(Phase::Serving).0,
+            outbox,
+            fuses,
+            stopper,
+            commands: Commands::new(log.clone()),
+            notices: Notices::default(),
+            log,
+            requests: AtomicU64::new(0),
+            watches_on_demand: AtomicBool::new(false),
+        })
+    }
+
     pub(crate) fn stop(&self, home_gone: bool) {
         self.phase.send_replace(Phase::Ending { home_gone });
         self.live.stop();

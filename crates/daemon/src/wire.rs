@@ -7,6 +7,7 @@ use std::time::Duration;
 use agentctl_adapters::Keys;
 use agentctl_fleet::{Fleet, Source};
 use agentctl_model::{SourceReport, Surveyed};
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 /// The header that names the caller's sources: a [`Caller`] as JSON, ASCII only. It is ignored except on the
@@ -88,6 +89,9 @@ impl Caller {
 pub struct SessionLookup {
     pub found: Surveyed,
     pub sources: Vec<SourceReport>,
+    /// The clock here, by which the times of the session are told.
+    #[serde(default)]
+    pub as_of: Option<Timestamp>,
 }
 
 #[cfg(test)]

@@ -1,15 +1,15 @@
-//! One conversation with the API of another machine: requests one after the other over the streams of a child
-//! process, which ends with this value.
+//! A conversation over the streams of a child process, which ends with this value.
 
 use std::io::{self, Read};
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-use agentctl_adapters::wire::http::{self, Head, Request, Response};
+use agentctl_adapters::wire::http::{self, Request, Response};
 
 use crate::failure::{RoadFailure, Step};
 use crate::greeting::{Greeting, Search, search};
 use crate::pipe::PipeStream;
+use crate::road::{Answer, Ask, Connection, Events};
 
 /// No answer is larger.
 const LARGEST_ANSWER: usize = 256 << 20;
@@ -19,44 +19,15 @@ const LARGEST_EVENT: usize = 64 << 20;
 const CALLER: &str = "x-agentctl-caller";
 const HOST: &str = "agentctl";
 
-/// A request.
-#[derive(Debug, Clone, Copy)]
-pub struct Ask<'a> {
-    pub method: &'a str,
-    /// Path and query.
-    pub target: &'a str,
-    pub accept: &'a str,
-    /// JSON.
-    pub body: Option<&'a str>,
-}
-
-impl<'a> Ask<'a> {
-    pub fn get(target: &'a str) -> Self {
-        Self { method: "GET", target, accept: "application/json", body: None }
-    }
-
-    pub fn write(method: &'a str, target: &'a str, body: &'a str) -> Self {
-        Self { method, target, accept: "application/json", body: Some(body) }
-    }
-}
-
-/// One complete response.
-#[derive(Debug)]
-pub struct Answer {
-    pub head: Head,
-    pub body: Vec<u8>,
-}
-
-/// The events of a stream that was asked for.
-pub struct Events {
+struct PipeEvents {
     events: http::Events<PipeStream>,
     _child: OwnChild,
 }
 
-pub struct Connection {
+pub(crate) struct PipeConnection {
     stream: PipeStream,
     child: OwnChild,
-    pub greeting: Greeting,
+    greeting: Greeting,
 }
 
 /// A child of ours that does not outlive this value.
@@ -70,7 +41,7 @@ impl Drop for OwnChild {
     }
 }
 
-impl Connection {
+impl PipeConnection {
     /// Waits for the greeting. The failure of a road that ends before it is told by `explain`, which gets the child.
     pub(crate) fn open(
         mut child: Child,
@@ -94,41 +65,6 @@ impl Connection {
         }
     }
 
-    /// Sends a request and reads the whole answer.
-    pub fn ask(&mut self, ask: Ask<'_>, timeout: Duration) -> Result<Answer, RoadFailure> {
-        self.stream.set_deadline(Some(Instant::now() + timeout));
-        let asked = self.send(ask, &[]).and_then(|()| {
-            let mut response = Response::read(&mut self.stream)?;
-            if !response.says_its_end() {
-                return Err(io::Error::new(io::ErrorKind::InvalidData, "an answer without its length"));
-            }
-            let body = response.whole(LARGEST_ANSWER)?;
-            Ok(Answer { head: response.head, body })
-        });
-        asked.map_err(|error| unanswered(&error, timeout))
-    }
-
-    /// Asks for a stream of events, which the connection then carries until its end.
-    pub fn listen(
-        mut self,
-        target: &str,
-        cursor: Option<&str>,
-        timeout: Duration,
-    ) -> Result<Events, RoadFailure> {
-        self.stream.set_deadline(Some(Instant::now() + timeout));
-        let ask = Ask { accept: "text/event-stream", ..Ask::get(target) };
-        let headers: Vec<(&str, &str)> = cursor.map(|cursor| ("Last-Event-ID", cursor)).into_iter().collect();
-        self.send(ask, &headers).map_err(|error| unanswered(&error, timeout))?;
-        let Self { stream, child, .. } = self;
-        let mut response = Response::read(stream).map_err(|error| unanswered(&error, timeout))?;
-        if response.head.status != 200 {
-            let words = format!("it answered {} to a request for events", response.head.status);
-            return Err(RoadFailure::new(Step::Answer, words));
-        }
-        response.stream().set_deadline(None);
-        Ok(Events { events: response.events(LARGEST_EVENT), _child: child })
-    }
-
     fn send(&mut self, ask: Ask<'_>, more: &[(&str, &str)]) -> io::Result<()> {
         let Ask { method, target, accept, body } = ask;
         let caller = self.greeting.caller.as_deref().map(|caller| (CALLER, caller));
@@ -138,12 +74,57 @@ impl Connection {
     }
 }
 
-impl Events {
-    /// The next event; `None` at the end. An error of the kind `TimedOut` says that none came in time, and the next
-    /// call goes on.
-    pub fn next(&mut self, timeout: Option<Duration>) -> io::Result<Option<http::Event>> {
+impl Connection for PipeConnection {
+    fn greeting(&self) -> &Greeting {
+        &self.greeting
+    }
+
+    fn ask(&mut self, ask: Ask<'_>, timeout: Duration) -> Result<Answer, RoadFailure> {
+        self.stream.set_deadline(Some(Instant::now() + timeout));
+        let asked = self.send(ask, &[]).and_then(|()| {
+            let mut response = Response::read(&mut self.stream)?;
+            if !response.says_its_end() {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "an answer without its length"));
+            }
+            let body = response.whole(LARGEST_ANSWER)?;
+            Ok(Answer { status: response.head.status, body })
+        });
+        asked.map_err(|error| unanswered(&error, timeout))
+    }
+
+    fn listen(
+        mut self: Box<Self>,
+        target: &str,
+        cursor: Option<&str>,
+        timeout: Duration,
+    ) -> Result<Box<dyn Events>, RoadFailure> {
+        self.stream.set_deadline(Some(Instant::now() + timeout));
+        let ask = Ask { accept: "text/event-stream", ..Ask::get(target) };
+        let headers: Vec<(&str, &str)> = cursor.map(|cursor| ("Last-Event-ID", cursor)).into_iter().collect();
+        self.send(ask, &headers).map_err(|error| unanswered(&error, timeout))?;
+        let Self { stream, child, .. } = *self;
+        let mut response = Response::read(stream).map_err(|error| unanswered(&error, timeout))?;
+        if response.head.status != 200 {
+            let words = format!("it answered {} to a request for events", response.head.status);
+            return Err(RoadFailure::new(Step::Answer, words));
+        }
+        response.stream().set_deadline(None);
+        Ok(Box::new(PipeEvents { events: response.events(LARGEST_EVENT), _child: child }))
+    }
+}
+
+impl Events for PipeEvents {
+    fn next(&mut self, timeout: Option<Duration>) -> io::Result<Option<http::Event>> {
         self.events.stream().set_deadline(timeout.map(|timeout| Instant::now() + timeout));
         self.events.next_event()
+    }
+
+    fn cursor(&self) -> Option<&str> {
+        self.events.cursor()
+    }
+
+    fn last_heard(&mut self) -> Instant {
+        self.events.stream().last_heard()
     }
 }
 

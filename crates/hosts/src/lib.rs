@@ -10,11 +10,13 @@ mod failure;
 mod greeting;
 mod instance;
 mod name;
+pub mod nats;
 mod pipe;
+mod road;
 pub mod ssh;
 
-pub use connection::{Answer, Ask, Connection, Events};
 pub use failure::{RoadFailure, Step};
 pub use greeting::{Greeting, MARK};
 pub use instance::instance;
 pub use name::{HostName, LOCAL};
+pub use road::{Answer, Ask, Connection, Events, Host};

@@ -4,8 +4,10 @@ use std::fmt;
 
 /// This machine, wherever hosts are named.
 pub const LOCAL: &str = "local";
+/// The bus, wherever hosts are named.
+const BUS: &str = "nats";
 /// Words that mean something else where a host's name may stand.
-const RESERVED: [&str; 3] = ["all", "nats", LOCAL];
+const RESERVED: [&str; 3] = ["all", BUS, LOCAL];
 const LONGEST: usize = 63;
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,6 +27,11 @@ impl HostName {
             ));
         }
         Ok(Self(text.to_owned()))
+    }
+
+    /// The bus itself, in the place of hosts of which it says nothing. No host can be called so.
+    pub fn bus() -> Self {
+        Self(BUS.to_owned())
     }
 
     pub fn as_str(&self) -> &str {

@@ -14,13 +14,19 @@ pub(crate) struct PipeStream {
     from: ChildStdout,
     /// `None` waits for ever.
     deadline: Option<Instant>,
+    heard: Instant,
 }
 
 impl PipeStream {
     pub(crate) fn new(to: ChildStdin, from: ChildStdout) -> io::Result<Self> {
         ioctl_fionbio(&to, true)?;
         ioctl_fionbio(&from, true)?;
-        Ok(Self { to, from, deadline: None })
+        Ok(Self { to, from, deadline: None, heard: Instant::now() })
+    }
+
+    /// When bytes came last.
+    pub(crate) fn last_heard(&self) -> Instant {
+        self.heard
     }
 
     pub(crate) fn set_deadline(&mut self, deadline: Option<Instant>) {
@@ -64,7 +70,10 @@ impl Read for PipeStream {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     wait(&self.from, PollFlags::IN, self.deadline)?;
                 }
-                other => return other,
+                other => {
+                    self.heard = Instant::now();
+                    return other;
+                }
             }
         }
     }

@@ -36,6 +36,9 @@ pub struct DirectoryHolder {
     pub cwd: Option<String>,
     pub pid: Option<u32>,
     pub status: Option<Status>,
+    /// The machine on which it is held.
+    #[serde(default)]
+    pub host: String,
 }
 
 /// For refusals: "locked by ann (deploying) until …", "claude-code session 5f0c… works there (running, pid 4242)".

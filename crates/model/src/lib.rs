@@ -40,7 +40,7 @@ pub use session::{
 pub use status::{
     Liveness, Outcome, Owner, Owners, RemoteState, Rule, Status, Turn, TurnState, Verdict, derive, prevailing,
 };
-pub use survey::host::{HostReport, Road};
+pub use survey::host::{HostList, HostReport, Road};
 pub use survey::{
     Coverage, CoverageKind, Ended, Harvest, OwnerIdentity, OwnerProcess, Registration, RemoteReport,
     SourceReport, Survey, Surveyed,

@@ -4,7 +4,9 @@
 //! - [`TestHome`]: a separate home, environment and working directories, and a way to run `agentctl` in them.
 //! - [`Background`], [`Pty`]: programs that run beside the test, without and with a terminal.
 //! - [`agents`]: real agents in pinned versions, set up in a test home.
+//! - [`clients`]: clients of MCP and ACP that others wrote, in pinned versions.
 //! - [`sessions`]: made-up sessions, for tests that need no storage.
+//! - [`nats`]: a real server of the bus, and scripted hosts on it.
 //! - [`tools`]: validators and other checking programs from outside this project.
 //! - [`until`], [`until_seen`]: wait for a condition with a deadline.
 //! - [`skip`]: reports that a test cannot be run here. There is no other way to skip.
@@ -32,8 +34,10 @@
 pub mod agents;
 mod background;
 mod cache;
+pub mod clients;
 mod home;
 pub mod model;
+pub mod nats;
 mod pty;
 pub mod sessions;
 mod skip;
@@ -46,9 +50,11 @@ pub use agents::node_agents::NodeAgent;
 pub use agents::openclaw::OpenClaw;
 pub use agents::opencode::OpenCode;
 pub use agents::pi::Pi;
+pub use agents::pi_rust::PiRust;
 pub use background::Background;
 pub use home::{Output, TestHome};
 pub use model::{Act, FakeModel, Reply, Usage};
+pub use nats::NatsServer;
 pub use pty::Pty;
 /// For [`Background::signal`].
 pub use rustix::process::Signal;

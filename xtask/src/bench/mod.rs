@@ -7,6 +7,7 @@ pub(crate) mod check;
 pub(crate) mod events;
 pub(crate) mod gateway;
 pub(crate) mod held;
+pub(crate) mod hosts;
 pub(crate) mod launch;
 pub(crate) mod limit;
 pub(crate) mod measure;

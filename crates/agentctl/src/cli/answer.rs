@@ -95,19 +95,22 @@ impl AnswerOptions {
         out: &mut Output,
     ) -> Result<Exit, Failure> {
         let fleet = surroundings.fleet()?;
-        let (target, _) = self.target.find(Purpose::Act, &fleet, surroundings, out)?;
+        let target = self.target.find(Purpose::Act, &fleet, surroundings, out)?;
         let answer = Answer { request: self.request.clone(), decision };
-        let pending = answered(&target.session, &answer)?;
+        let pending = answered(&target.found.session, &answer)?;
         let request = pending.and_then(|pending| pending.summary.as_deref());
         let shown = request.map(|request| request::lines(request, 2, out.width())).unwrap_or_default();
         if !self.json && !shown.is_empty() {
-            let id = text::one_line(&target.key.id);
+            let id = text::one_line(&target.id());
             let is_question = pending.is_some_and(|pending| pending.kind == PendingKind::Question);
             let asks = if is_question { "asks:" } else { "asks for approval:" };
-            let about = format!("{} session {id} {asks}", target.key.adapter);
+            let about = format!("{} session {id} {asks}", text::one_line(&target.found.key.adapter));
             out.beside(std::iter::once(about).chain(shown.iter().cloned()));
         }
-        let receipt = fleet.answer(&target, answer, self.steering.options())?;
+        let receipt = match &target.far {
+            Some(far) => far.answer(&target.found, &answer, self.steering.options())?,
+            None => fleet.answer(&target.found, answer, self.steering.options())?,
+        };
         let to = if shown.is_empty() { "" } else { " of" };
         let what: Vec<String> = std::iter::once(format!("accepted {noun}{to}")).chain(shown).collect();
         send::tell(&target, &what.join("\n"), self.json, &receipt, receipt.session.as_ref(), out)

@@ -13,6 +13,7 @@ use serde::Serialize;
 use super::target::Target;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
+use crate::link::hosts::RosterHost;
 use crate::output::Output;
 use crate::render::{json, shell};
 use crate::surroundings::Surroundings;
@@ -62,7 +63,11 @@ struct TmuxPane {
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let fleet = surroundings.fleet()?;
-    let (found, _) = args.target.find(Purpose::Act, &fleet, surroundings, out)?;
+    let located = args.target.find(Purpose::Act, &fleet, surroundings, out)?;
+    if let Some(far) = &located.far {
+        return there(args, far, &located.found, out);
+    }
+    let found = located.found;
     let pane = pane_of(&found, &fleet, surroundings);
     let way = match &pane {
         Some(pane) => Way::to_pane(&found, pane, surroundings),
@@ -91,6 +96,38 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
         ));
         out.hint(&text::clean(&fleet.instead_of(&[Offer::Attach, Offer::Open], &found)));
     }
+    Ok(Exit::Done)
+}
+
+/// Opens it on another machine: in a terminal the way leads there, else it is printed.
+fn there(args: &Args, far: &RosterHost, found: &Surveyed, out: &mut Output) -> Result<Exit, Failure> {
+    let narrow = ["--adapter", &found.key.adapter, "--root", &found.key.root];
+    let words = ["attach", &found.key.id].into_iter().chain(narrow).map(str::to_owned).collect::<Vec<_>>();
+    let Some(command) = far.road.terminal(&words) else {
+        let message = format!("no terminal can be opened on {}", far.name);
+        let hint = format!("`agentctl attach {}` on that machine does it", text::shell_word(&found.key.id));
+        return Err(Failure::new(ErrorKind::Unsupported, message).hint(hint));
+    };
+    let way = Way {
+        session_id: found.session.id.clone(),
+        tmux: None,
+        cwd: None,
+        variables: std::collections::BTreeMap::new(),
+        shell: shell::command(&command),
+        argv: command,
+    };
+    if args.json {
+        json::answer(out, &way)?;
+        return Ok(Exit::Done);
+    }
+    if !args.print && out.is_terminal() {
+        out.flush()?;
+        let error = tmux::become_program(&way.argv);
+        return Err(Failure::new(ErrorKind::Failed, format!("cannot run ssh: {error}")));
+    }
+    let unprintable =
+        || Failure::new(ErrorKind::Failed, "its id has characters that cannot be printed (see --json)");
+    writeln!(out, "{}", way.shell.as_deref().ok_or_else(unprintable)?)?;
     Ok(Exit::Done)
 }
 

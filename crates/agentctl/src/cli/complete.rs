@@ -1,16 +1,25 @@
 //! Completions for the shell: the sessions that a command can act on, and the groups.
 
 use std::ffi::{OsStr, OsString};
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use agentctl_fleet::keep::marks::Marks;
 use agentctl_fleet::read::inbox::{A_DAY, InboxKind};
 use agentctl_fleet::{Offer, Query, Wanted};
+use agentctl_hosts::Ask;
 use agentctl_model::{Capability, Session, Status, Surveyed, text};
 use clap_complete::engine::CompletionCandidate;
+use serde::Deserialize;
 
+use crate::link::hosts::{Roster, RosterHost};
 use crate::render::time::Since;
 use crate::render::width::cut_end;
 use crate::surroundings::Surroundings;
+
+/// How long a key press may wait for another machine.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The sessions whose id begins with the typed text, or else the recent ones; only those that fit the typed
 /// command.
@@ -19,6 +28,11 @@ pub(super) fn sessions(typed: &OsStr) -> Vec<CompletionCandidate> {
     let surroundings = Surroundings::gather();
     let Ok(fleet) = surroundings.fleet() else { return Vec::new() };
     let fits = Fits::of(&std::env::args_os().collect::<Vec<_>>());
+    if let Some((name, id)) = typed.split_once('/')
+        && let Some(host) = Roster::of(&surroundings).ok().and_then(|roster| roster.get(name))
+    {
+        return sessions_of(host, id, fits);
+    }
     let wanted = match (typed.is_empty(), fits.live_only()) {
         (true, true) => Wanted::Live,
         (true, false) => Wanted::All { since: Since::DEFAULT },
@@ -35,6 +49,26 @@ pub(super) fn sessions(typed: &OsStr) -> Vec<CompletionCandidate> {
     };
     let offered = sessions.iter().filter(meant).map(|surveyed| &*surveyed.session).enumerate();
     offered.map(|(order, session)| candidate(order, session)).collect()
+}
+
+/// The sessions of another machine. A person who pressed a key does not wait long for them.
+fn sessions_of(host: Arc<RosterHost>, typed: &str, fits: Fits) -> Vec<CompletionCandidate> {
+    #[derive(Deserialize)]
+    struct Answer {
+        sessions: Vec<Session>,
+    }
+    let (name, target) =
+        (host.name.to_string(), if fits.live_only() { "/v1/sessions" } else { "/v1/sessions?all" });
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        let _ = sender.send(host.read::<Answer>(Ask::get(target)));
+    });
+    let Ok(Ok(answer)) = receiver.recv_timeout(PATIENCE) else { return Vec::new() };
+    let is_meant =
+        |session: &&Session| session.id.starts_with(typed) && is_plain(&session.id) && fits.session(session);
+    let named = |session: &Session| Session { id: format!("{name}/{}", session.id), ..session.clone() };
+    let meant = answer.sessions.iter().filter(is_meant).map(named).enumerate();
+    meant.map(|(order, session)| candidate(order, &session)).collect()
 }
 
 /// The failures that the inbox shows, for `--done`.

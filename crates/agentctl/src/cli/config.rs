@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use agentctl_hosts::HostName;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -12,7 +13,7 @@ use crate::output::Output;
 use crate::render::style::Tone;
 use crate::render::table::{Cell, Column, Table};
 use crate::render::{json as writer, time};
-use crate::settings::{Invalidates, Mistake, Origin, Settings};
+use crate::settings::{Invalidates, Mistake, NatsSection, Origin, Settings};
 use crate::surroundings::{SettingsError, Surroundings};
 
 /// Show the settings in force, or check the config file
@@ -147,6 +148,25 @@ fn show(as_json: bool, surroundings: &Surroundings, out: &mut Output) -> Result<
     Ok(Exit::Done)
 }
 
+/// What is known of the bus. Keys and certificates are named by their files.
+fn bus(nats: &NatsSection) -> Vec<(&'static str, Value)> {
+    let names = |names: &[HostName]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
+    vec![
+        ("url", json!(nats.url)),
+        ("creds", json!(nats.creds)),
+        ("nkey", json!(nats.nkey)),
+        ("tls.ca", json!(nats.tls.ca)),
+        ("tls.cert", json!(nats.tls.cert)),
+        ("tls.key", json!(nats.tls.key)),
+        ("name", json!(nats.name.as_ref().map(HostName::as_str))),
+        ("asker", json!(nats.asker.as_ref().map(HostName::as_str))),
+        ("timeout", json!(time::exact(nats.timeout))),
+        ("hosts", json!(nats.hosts.as_deref().map(names))),
+        ("serve", json!(nats.serve.as_str())),
+        ("allow", json!(if nats.allows_bypass { &["bypass"][..] } else { &[] })),
+    ]
+}
+
 fn lines(settings: &Settings, surroundings: &Surroundings) -> Vec<Line> {
     let line = |key: String, value: Value, origin: &Origin| Line { key, value, origin: origin.to_string() };
     let mut lines = Vec::new();
@@ -161,6 +181,11 @@ fn lines(settings: &Settings, surroundings: &Surroundings) -> Vec<Line> {
         lines.push(line(key("ssh"), json!(host.destination), &Origin::File));
         lines.push(line(key("program"), json!(host.program), &Origin::File));
         lines.push(line(key("timeout"), json!(time::exact(host.timeout)), &Origin::File));
+    }
+    if let Some(nats) = &settings.nats {
+        for (name, value) in bus(nats) {
+            lines.push(line(format!("nats.{name}"), value, &Origin::File));
+        }
     }
     lines.push(line("http".into(), json!(settings.http.value), &settings.http.origin));
     for adapter in agentctl_adapters::registry() {

@@ -17,7 +17,9 @@ pub(crate) fn words(source: &SourceReport, surroundings: &Surroundings) -> Strin
         count if count > 1 && source.error.is_none() => format!(" (and {} more)", count - 1),
         _ => String::new(),
     };
-    format!("{} at {root}: {}{reason}{more}", text::one_line(&source.adapter), source.coverage)
+    let is_here = source.host.is_empty() || source.host == agentctl_fleet::own_name();
+    let host = if is_here { String::new() } else { format!("{}: ", text::one_line(&source.host)) };
+    format!("{host}{} at {root}: {}{reason}{more}", text::one_line(&source.adapter), source.coverage)
 }
 
 /// Prints a line for each source that was not read completely. Nothing is claimed about the sessions that it

@@ -33,16 +33,16 @@ const LABEL: usize = 20;
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let link = Link::open(surroundings)?;
-    let (found, sources) = args.target.find(Purpose::Read, &link, surroundings, out)?;
-    let session = &found.session;
+    let located = args.target.find(Purpose::Read, &link, surroundings, out)?;
+    let (found, session) = (&located.found, &located.found.session);
     if args.json {
-        json::answer(out, &Explanation::of(&found, &sources))?;
+        json::answer(out, &Explanation::of(found, &located.sources))?;
         return Ok(Exit::Done);
     }
-    let (paint, now) = (out.paint, surroundings.now());
+    let (paint, now) = (out.paint, located.as_of.unwrap_or_else(|| surroundings.now()));
     let look = style::look(session.status, session.outcome);
     let status = paint.apply(look.tone, &format!("{} {}", look.glyph, look.word));
-    writeln!(out, "{} is {status}", text::one_line(&session.id))?;
+    writeln!(out, "{} is {status}", text::one_line(&located.id()))?;
     if let Some(detail) = &session.status_detail {
         writeln!(out, "  {}", text::one_line(detail))?;
     }

@@ -1,14 +1,14 @@
 //! `--host`: which machines a command asks, and what it says of those that it could not hear.
 
-use agentctl_hosts::ssh::SshHost;
-use agentctl_hosts::{HostName, LOCAL};
+use std::sync::Arc;
+
 use agentctl_model::{CoverageKind, ErrorKind, HostReport, Road, Session, text};
 use clap_complete::engine::ArgValueCompleter;
 
 use super::complete;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
-use crate::link::hosts::{Asked, Roster};
+use crate::link::hosts::{Asked, Roster, RosterHost, is_here};
 use crate::output::Output;
 use crate::surroundings::Surroundings;
 
@@ -23,6 +23,11 @@ pub(crate) struct HostArgs {
 }
 
 impl HostArgs {
+    /// Whether machines were named.
+    pub(crate) fn are_given(&self) -> bool {
+        !self.hosts.is_empty()
+    }
+
     /// The machines that are known, if others than this one may be asked.
     pub(crate) fn roster(&self, surroundings: &Surroundings) -> Result<Option<Roster>, Failure> {
         if self.hosts.is_empty() && surroundings.settings()?.host.value.is_none() {
@@ -31,30 +36,66 @@ impl HostArgs {
         Roster::of(surroundings).map(Some)
     }
 
-    /// The machines that are meant: those of the command line, or else that of the settings.
-    pub(crate) fn asked<'r>(&self, roster: &'r Roster, own_name: &str) -> Result<Asked<'r>, Failure> {
-        let mut asked = Asked { local: false, others: Vec::new() };
-        let default = [roster.default.clone().unwrap_or_else(|| LOCAL.to_owned())];
-        for name in if self.hosts.is_empty() { &default[..] } else { &self.hosts } {
-            if name == ALL {
-                asked.local = true;
-                asked.others = roster.hosts.iter().collect();
-            } else if let Some(host) = roster.get(name) {
-                if !asked.others.iter().any(|(known, _)| known.as_str() == name) {
-                    asked.others.push(host);
-                }
-            } else if name == LOCAL || name == own_name {
-                asked.local = true;
-            } else {
-                return Err(unknown(name, &roster.hosts));
-            }
+    /// The machines that a command which reads asks: those of the command line, or else that of the settings.
+    pub(crate) fn asked(&self, roster: &Roster, own_name: &str) -> Result<Asked, Failure> {
+        let default: Vec<String> = roster.default.iter().cloned().collect();
+        named(if self.hosts.is_empty() { &default } else { &self.hosts }, roster, own_name)
+    }
+
+    /// The machines that a command which acts means: this one, unless others are named.
+    pub(crate) fn meant(&self, roster: &Roster, own_name: &str) -> Result<Asked, Failure> {
+        named(&self.hosts, roster, own_name)
+    }
+
+    /// The one machine on which something is to be done; `None` for this one.
+    pub(crate) fn one(&self, surroundings: &Surroundings) -> Result<Option<Arc<RosterHost>>, Failure> {
+        if self.hosts.is_empty() {
+            return Ok(None);
         }
-        Ok(asked)
+        let asked = self.meant(&Roster::of(surroundings)?, &agentctl_fleet::own_name())?;
+        match (asked.local, asked.each().as_slice()) {
+            (true, []) => Ok(None),
+            (false, [one]) => Ok(Some(one.clone())),
+            _ => Err(Failure::new(ErrorKind::Usage, "this is done on one machine at a time")
+                .hint("name one with --host")),
+        }
+    }
+
+    /// Refuses other machines for a command that has no way to them.
+    pub(crate) fn only_here(&self, surroundings: &Surroundings, what: &str) -> Result<(), Failure> {
+        let Some(far) = self.one(surroundings)? else { return Ok(()) };
+        Err(only_there(&far.name, what))
     }
 }
 
-pub(crate) fn unknown(name: &str, hosts: &[(HostName, SshHost)]) -> Failure {
-    let known: Vec<&str> = hosts.iter().map(|(name, _)| name.as_str()).collect();
+/// Refuses what has no way to another machine.
+pub(crate) fn only_there(host: &HostName, what: &str) -> Failure {
+    let message = format!("{what} is done on that machine itself");
+    let hint = format!("there, `agentctl {what}` does it: `ssh {host} agentctl {what}`");
+    Failure::new(ErrorKind::Unsupported, message).hint(hint)
+}
+
+/// The machines of these names; without any it is this one.
+pub(crate) fn named(names: &[String], roster: &Roster, own_name: &str) -> Result<Asked, Failure> {
+    let mut asked = Asked { local: names.is_empty(), ..Asked::default() };
+    for name in names {
+        if name == ALL {
+            asked = roster.everybody();
+        } else if let Some(host) = roster.get(name) {
+            if !asked.others.iter().any(|known| known.name == host.name) {
+                asked.others.push(host);
+            }
+        } else if is_here(name, own_name) {
+            asked.local = true;
+        } else {
+            return Err(unknown(name, roster));
+        }
+    }
+    Ok(asked)
+}
+
+pub(crate) fn unknown(name: &str, roster: &Roster) -> Failure {
+    let known: Vec<&str> = roster.hosts.iter().map(|host| host.name.as_str()).collect();
     let known =
         if known.is_empty() { "none; see `agentctl hosts --help`".to_owned() } else { known.join(", ") };
     let message = format!("no host is called `{}`", text::one_line(name));

@@ -1,18 +1,19 @@
 //! `agentctl hosts`: the machines that can be asked, and what is wrong with one that cannot.
 
 use std::io::Write;
+use std::path::PathBuf;
 
 use agentctl_fleet::{Query, Wanted};
 use agentctl_hosts::{Ask, RoadFailure, Step};
-use agentctl_model::{CoverageKind, HostReport, text};
+use agentctl_model::{CoverageKind, HostList, HostReport, text};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::host_args;
+use super::{host_args, roster};
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::link::Link;
-use crate::link::hosts::{Asked, Roster};
+use crate::link::hosts::Roster;
 use crate::output::Output;
 use crate::render::json;
 use crate::render::style::Tone;
@@ -29,7 +30,13 @@ use crate::surroundings::Surroundings;
     program = \"~/bin/agentctl\"   if it is not on the PATH there\n  \
     timeout = \"5s\"\n\n\
     Nothing but agentctl is needed there: your own ssh, its keys and its config are\n\
-    the road. A machine that cannot be asked is a row with its reason."
+    the road. For a fleet, the daemons meet at a NATS server:\n\n  \
+    [nats]\n  \
+    url = \"tls://nats.example:4222\"\n  \
+    nkey = \"~/.agentctl/nats.key\"   or creds = \"FILE\"\n  \
+    name = \"dev1\"                  of this machine there\n  \
+    serve = \"read\"                 off, read or act: what the bus may do here\n\n\
+    A machine that cannot be asked is a row with its reason."
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -46,18 +53,24 @@ pub(crate) struct Args {
 enum Command {
     /// Try the way to one machine step by step, and say what fails
     Check {
-        /// A host of config.toml
+        /// A host of config.toml or of the bus
         name: String,
         /// As JSON
         #[arg(long)]
         json: bool,
     },
-}
-
-/// What `hosts --json` prints.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct HostList {
-    hosts: Vec<HostReport>,
+    /// Make the roster of the bus, as its administrator
+    Init,
+    /// Take a machine out of the roster of the bus
+    Forget { name: String },
+    /// Make the key of a new user of the bus, and print its public half
+    Key {
+        /// Where the secret half goes; it must not be there yet
+        file: PathBuf,
+        /// Say what a machine of this name may subscribe to
+        #[arg(long)]
+        name: Option<String>,
+    },
 }
 
 /// What `hosts check --json` prints.
@@ -79,12 +92,17 @@ struct CheckedStep {
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let roster = Roster::of(surroundings)?;
-    if let Some(Command::Check { name, json }) = &args.command {
-        return check(name, *json, &roster, out);
+    match &args.command {
+        None => {}
+        Some(Command::Check { name, json }) => return check(name, *json, &roster, out),
+        Some(Command::Init) => return roster::init(surroundings, out),
+        Some(Command::Forget { name }) => return roster::forget(name, surroundings, out),
+        Some(Command::Key { file, name }) => {
+            return roster::new_key(file, name.as_deref(), surroundings, out);
+        }
     }
     let link = Link::open(surroundings)?;
-    let everybody = Asked { local: true, others: roster.hosts.iter().collect() };
-    let hosts = roster.list_with(&everybody, &Query::new(Wanted::Live), &link).hosts;
+    let hosts = roster.list_with(&roster.everybody(), &Query::new(Wanted::Live), &link).hosts;
     let exit = host_args::exit(&hosts, args.strict);
     if args.json {
         json::answer(out, &HostList { hosts })?;
@@ -98,7 +116,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
             out.hint(&format!("{}: {hint}", host.name));
         }
     }
-    if roster.hosts.is_empty() {
+    if roster.hosts.is_empty() && roster.bus.is_none() {
         out.hint("no other machine is known; `agentctl hosts --help` says how to name one");
     }
     Ok(exit)
@@ -124,7 +142,7 @@ fn table(hosts: &[HostReport]) -> Table {
             Some(error) => Cell::new(format!("in part: {}", text::one_line(error)), Tone::Attention),
         };
         table.row(vec![
-            Cell::new(host.name.clone(), Tone::Strong),
+            name(host),
             Cell::new(host.via.as_str().to_owned(), Tone::Dim),
             Cell::plain(number(host.live)),
             Cell::plain(number(host.waiting)),
@@ -136,21 +154,31 @@ fn table(hosts: &[HostReport]) -> Table {
     table
 }
 
+/// The machine, and what else leads there.
+fn name(host: &HostReport) -> Cell {
+    let name = Cell::new(host.name.clone(), Tone::Strong);
+    if host.also_as.is_empty() {
+        name
+    } else {
+        name.and(format!(" = {}", host.also_as.join(", ")), Tone::Dim)
+    }
+}
+
 fn check(name: &str, as_json: bool, roster: &Roster, out: &mut Output) -> Result<Exit, Failure> {
-    let Some((name, host)) = roster.get(name) else {
-        return Err(host_args::unknown(name, &roster.hosts));
+    let Some(host) = roster.get(name) else {
+        return Err(host_args::unknown(name, roster));
     };
-    let tried = roster.connect(host).and_then(|mut connection| {
-        let answer = connection.ask(Ask::get("/healthz"), host.timeout)?;
-        match answer.head.status {
-            200 => Ok(connection.greeting.version.clone()),
+    let tried = host.road.connect().and_then(|mut connection| {
+        let answer = connection.ask(Ask::get("/healthz"), host.road.timeout())?;
+        match answer.status {
+            200 => Ok(connection.greeting().version.clone()),
             status => Err(RoadFailure::new(Step::Answer, format!("it answered {status}"))),
         }
     });
     let steps: Vec<CheckedStep> = Step::ALL.into_iter().map(|step| checked(step, &tried)).collect();
     let exit = if tried.is_ok() { Exit::Done } else { Exit::Incomplete };
     if as_json {
-        json::answer(out, &HostCheck { name: name.to_string(), steps })?;
+        json::answer(out, &HostCheck { name: host.name.to_string(), steps })?;
         return Ok(exit);
     }
     for step in &steps {

@@ -1,7 +1,6 @@
 //! `agentctl interrupt ID`: ends the open turn of a session and keeps the session.
 
 use agentctl_fleet::Purpose;
-use agentctl_fleet::act::steer::SteerOptions;
 use agentctl_model::text::counted;
 
 use super::send;
@@ -28,8 +27,11 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let fleet = surroundings.fleet()?;
-    let (target, _) = args.target.find(Purpose::Act, &fleet, surroundings, out)?;
-    let receipt = fleet.interrupt_turn(&target, SteerOptions { ..args.steering.options() })?;
+    let target = args.target.find(Purpose::Act, &fleet, surroundings, out)?;
+    let receipt = match &target.far {
+        Some(far) => far.interrupt(&target.found, args.steering.options())?,
+        None => fleet.interrupt_turn(&target.found, args.steering.options())?,
+    };
     let what = match (receipt.interrupted, receipt.still_queued) {
         (false, _) => "had no open turn".to_owned(),
         (true, 0) => "interrupted its turn".to_owned(),

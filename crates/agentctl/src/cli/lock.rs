@@ -4,16 +4,20 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use agentctl_daemon::joined;
 use agentctl_fleet::keep::locks::user_of;
 use agentctl_fleet::{LockError, Locks, ManualLock};
 use agentctl_model::{DirectoryHolder, Error, ErrorKind, text};
 use clap::builder::NonEmptyStringValueParser;
 use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
 
+use super::host_args::HostArgs;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
+use crate::link::hosts::{RosterHost, length};
 use crate::output::Output;
-use crate::render::{json, time};
+use crate::render::{json as writer, time};
 use crate::surroundings::Surroundings;
 
 /// Lock a directory and what is below it: no launch there until it is unlocked
@@ -40,6 +44,8 @@ pub(crate) struct Args {
     /// Take it over from whoever has locked it
     #[arg(long)]
     force: bool,
+    #[command(flatten)]
+    hosts: HostArgs,
     /// The lock as JSON
     #[arg(long)]
     json: bool,
@@ -51,12 +57,18 @@ pub(crate) struct UnlockArgs {
     /// The directory
     #[arg(value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     directory: PathBuf,
+    #[command(flatten)]
+    hosts: HostArgs,
     /// The lock that was taken off, as JSON
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
+    if let Some(far) = args.hosts.one(surroundings)? {
+        let holder = lock_there(args, &far, surroundings)?;
+        return told_far("locked", &holder, &far, args.json, out);
+    }
     let directory = surroundings.meant(&args.directory);
     let refused = |why: &str| Failure::new(ErrorKind::Usage, format!("{} {why}", directory.display()));
     match agentctl_files::is_folder_within(&directory) {
@@ -77,7 +89,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
         LockError::Store(error) => error.into(),
     })?;
     if args.json {
-        json::answer(out, &holder)?;
+        writer::answer(out, &holder)?;
         return Ok(Exit::Done);
     }
     let by = holder.by.as_deref().map(|by| format!(" for {}", text::one_line(by))).unwrap_or_default();
@@ -94,6 +106,12 @@ pub(crate) fn unlock(
     surroundings: &Surroundings,
     out: &mut Output,
 ) -> Result<Exit, Failure> {
+    if let Some(far) = args.hosts.one(surroundings)? {
+        let directory = args.directory.to_string_lossy().into_owned();
+        let target = format!("/v1/locks?{}", joined(&[("directory", directory)]));
+        let holder = far.done(("DELETE", &target), &json!({}), Duration::ZERO)?;
+        return told_far("unlocked", &holder, &far, args.json, out);
+    }
     let directory = surroundings.meant(&args.directory);
     let locks = surroundings.locks()?;
     let now = surroundings.now();
@@ -103,11 +121,41 @@ pub(crate) fn unlock(
         return Err(failure.hint(locks.hint_for_unlocked(&directory, now)?));
     };
     if args.json {
-        json::answer(out, &holder)?;
+        writer::answer(out, &holder)?;
     } else {
         let by = holder.by.as_deref().map(text::one_line);
         let by = by.map(|by| format!(" (it was {by}'s)")).unwrap_or_default();
         writeln!(out, "unlocked {}{by}", surroundings.shown(&directory))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Locks a directory of another machine, which is named from / on.
+fn lock_there(
+    args: &Args,
+    far: &RosterHost,
+    surroundings: &Surroundings,
+) -> Result<DirectoryHolder, Failure> {
+    let by = args.by.clone().unwrap_or_else(|| user_of(&surroundings.environ));
+    let body = json!({
+        "directory": args.directory.to_string_lossy(), "by": by, "reason": args.reason,
+        "ttl": args.ttl.map(length), "force": args.force,
+    });
+    far.done(("POST", "/v1/locks"), &body, Duration::ZERO)
+}
+
+fn told_far(
+    what: &str,
+    holder: &DirectoryHolder,
+    far: &RosterHost,
+    as_json: bool,
+    out: &mut Output,
+) -> Result<Exit, Failure> {
+    let holder = DirectoryHolder { host: far.name.to_string(), ..holder.clone() };
+    if as_json {
+        writer::answer(out, &holder)?;
+    } else {
+        writeln!(out, "{what} {} on {}", text::one_line(&holder.directory), far.name)?;
     }
     Ok(Exit::Done)
 }

@@ -1,5 +1,6 @@
 //! The command line: one file per command, all with the same structure (`Args` and `run`).
 
+mod acp;
 mod adapter_name;
 mod adapters;
 mod answer;
@@ -15,7 +16,7 @@ mod explain;
 mod fuse;
 mod fuses;
 mod group;
-mod host_args;
+pub(crate) mod host_args;
 mod hosts;
 mod inbox;
 mod interrupt;
@@ -25,10 +26,12 @@ mod lock;
 mod locks;
 mod logs;
 mod man;
+mod mcp;
 mod message;
 mod peek;
 mod prune;
 mod resume;
+mod roster;
 pub(crate) mod rows;
 mod runner;
 mod schema;
@@ -38,7 +41,7 @@ mod send;
 mod serve_stdio;
 mod status;
 mod stop;
-mod target;
+pub(crate) mod target;
 mod trust;
 mod usage;
 mod wait;
@@ -138,6 +141,8 @@ enum Command {
     Group(group::Args),
     Hosts(hosts::Args),
     Adapters(adapters::Args),
+    Mcp(mcp::Args),
+    Acp(acp::Args),
     Doctor(doctor::Args),
     Prune(prune::Args),
     Config(config::Args),
@@ -255,6 +260,14 @@ pub(crate) fn run(cli: Cli, surroundings: Surroundings, out: &mut Output) -> Res
     if let Some(Command::ServeStdio(_)) = &cli.command {
         return serve_stdio::run(surroundings);
     }
+    if let Some(Command::Mcp(args)) = cli.command {
+        warn_of_mistakes(&surroundings, out);
+        return mcp::run(args, surroundings, out);
+    }
+    if let Some(Command::Acp(args)) = cli.command {
+        warn_of_mistakes(&surroundings, out);
+        return acp::run(args, surroundings);
+    }
     let surroundings = &surroundings;
     if cli.command.as_ref().is_none_or(Command::follows_settings) {
         warn_of_mistakes(surroundings, out);
@@ -289,7 +302,9 @@ pub(crate) fn run(cli: Cli, surroundings: Surroundings, out: &mut Output) -> Res
         Some(Command::Adapters(args)) => adapters::run(&args, surroundings, out),
         Some(Command::Doctor(args)) => doctor::run(&args, surroundings, out),
         Some(Command::Config(args)) => config::run(&args, surroundings, out),
-        Some(Command::Daemon(_) | Command::ServeStdio(_)) => unreachable!("handled above"),
+        Some(Command::Daemon(_) | Command::Mcp(_) | Command::Acp(_) | Command::ServeStdio(_)) => {
+            unreachable!("handled above")
+        }
         Some(Command::Events(args)) => events::run(&args, surroundings, out),
         Some(Command::Fuse(args)) => fuse::run(&args, surroundings, out),
         Some(Command::Fuses(args)) => fuses::run(&args, surroundings, out),

@@ -3,12 +3,13 @@
 use std::io::Write;
 
 use agentctl_fleet::{Fleet, Purpose};
-use agentctl_model::{Entry, ErrorKind, Surveyed};
+use agentctl_model::{Entry, ErrorKind};
 
 use super::target::Target;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::link::Link;
+use crate::link::hosts::Located;
 use crate::output::Output;
 use crate::render::entries::Page;
 use crate::render::json;
@@ -30,7 +31,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let link = Link::open(surroundings)?;
-    let (found, _) = args.target.find(Purpose::Read, &link, surroundings, out)?;
+    let found = args.target.find(Purpose::Read, &link, surroundings, out)?;
     print_last(&link.fleet, &found, args.count, &mut Reader::new(args.json, surroundings, out), out)?;
     Ok(Exit::Done)
 }
@@ -38,21 +39,28 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
 /// Prints the last entries that are stored now.
 pub(crate) fn print_last(
     fleet: &Fleet,
-    session: &Surveyed,
+    session: &Located,
     count: usize,
     reader: &mut Reader<'_>,
     out: &mut Output,
 ) -> Result<(), Failure> {
-    let entries = match fleet.read(session, count) {
-        Ok(entries) => entries,
-        // An agent at its empty prompt has not written a file yet.
-        Err(error) if error.source.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-        Err(error) => return Err(Failure::new(ErrorKind::Failed, error.to_string())),
+    let entries = match &session.far {
+        Some(far) => far.entries(&session.found, count)?,
+        None => last(fleet, session, count)?,
     };
     if entries.is_empty() && count > 0 {
         out.hint("nothing has been said in this session yet");
     }
     entries.iter().try_for_each(|entry| reader.print(entry, out))
+}
+
+fn last(fleet: &Fleet, session: &Located, count: usize) -> Result<Vec<Entry>, Failure> {
+    match fleet.read(&session.found, count) {
+        Ok(entries) => Ok(entries),
+        // An agent at its empty prompt has not written a file yet.
+        Err(error) if error.source.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(Failure::new(ErrorKind::Failed, error.to_string())),
+    }
 }
 
 /// Prints entries one after the other, for a person or as JSON lines.

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::host_args::HostArgs;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -29,6 +30,8 @@ pub(crate) struct Args {
     /// Only say what would be removed
     #[arg(long)]
     dry_run: bool,
+    #[command(flatten)]
+    hosts: HostArgs,
     /// One JSON object: dryRun, records, servers
     #[arg(long)]
     json: bool,
@@ -70,6 +73,7 @@ struct Entry {
 }
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
+    args.hosts.only_here(surroundings, "prune")?;
     let settings = surroundings.settings()?;
     // A mistake in the settings must not remove records that were to be kept longer.
     if let Some(mistake) = settings.invalid(&["retention.launches"]) {

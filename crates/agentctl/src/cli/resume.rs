@@ -2,7 +2,7 @@
 
 use agentctl_fleet::Purpose;
 use agentctl_fleet::act::launch::{ResumeRequest, misfit};
-use agentctl_model::{ErrorKind, Permission};
+use agentctl_model::{ErrorKind, Permission, text};
 
 use super::launch::stay::StayArgs;
 use super::launch::{permission_parser, turn};
@@ -11,6 +11,7 @@ use super::target::Target;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::link::daemon_process::DaemonProcess;
+use crate::link::hosts::Located;
 use crate::output::Output;
 use crate::surroundings::Surroundings;
 
@@ -55,7 +56,8 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     let launcher = surroundings.launcher(&settings)?;
     let fleet = &launcher.fleet;
     let words = args.message.words(surroundings)?;
-    let (found, _) = args.target.find(Purpose::Act, fleet, surroundings, out)?;
+    let target = args.target.find(Purpose::Act, fleet, surroundings, out)?;
+    let found = &target.found;
     let request = ResumeRequest {
         fork: args.fork,
         model: args.model.clone(),
@@ -64,6 +66,12 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
         stay: (&args.stay).into(),
         via: args.target.adapter().map(str::to_owned),
     };
+    if let Some(far) = &target.far {
+        out.progress(Some(&format!("resuming {} on {} ...", text::one_line(&found.key.adapter), far.name)));
+        let session = far.resume(found, &words, &request);
+        out.progress(None);
+        return turn::tell_far(&session?, far, (args.wait, args.json), surroundings, out);
+    }
     if let Some(mistake) = settings.invalid(&[&format!("adapters.{}.binary", found.key.adapter)]) {
         return Err(surroundings.because_of(mistake));
     }
@@ -71,11 +79,12 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     if let Some(why) = misfit {
         return Err(Failure::new(ErrorKind::Usage, why));
     }
-    let order = fleet.resume_order(&found, &request, &launcher.caller.programs)?;
+    let order = fleet.resume_order(found, &request, &launcher.caller.programs)?;
     launcher.make_ready(surroundings.now())?;
     DaemonProcess::wanted(surroundings, out);
     let what = format!("resuming {} ...", found.key.adapter);
     let place = turn::on_screen(&order);
     let session = turn::carry_out(order, &words, &what, &launcher, surroundings, out)?;
+    let session = Located { found: session, sources: Vec::new(), far: None, as_of: None };
     turn::tell(&session, place.as_deref(), (args.wait, args.json), fleet, surroundings, out)
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use agentctl_fleet::Purpose;
 use agentctl_fleet::act::asker::Asker;
 use agentctl_fleet::act::steer::{Accepted, SteerOptions};
-use agentctl_model::{Session, Surveyed, text};
+use agentctl_model::{Session, text};
 use serde::Serialize;
 
 use super::message::Message;
@@ -14,6 +14,7 @@ use super::target::Target;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::link::daemon_process::DaemonProcess;
+use crate::link::hosts::Located;
 use crate::output::Output;
 use crate::render::{json, style, time};
 use crate::surroundings::Surroundings;
@@ -65,10 +66,14 @@ impl Steering {
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let words = args.message.words(surroundings)?;
     let fleet = surroundings.fleet()?;
-    let (target, _) = args.target.find(Purpose::Act, &fleet, surroundings, out)?;
-    DaemonProcess::wanted(surroundings, out);
+    let target = args.target.find(Purpose::Act, &fleet, surroundings, out)?;
     let options = SteerOptions { as_command: args.command, ..args.steering.options() };
-    let receipt = fleet.send(&target, &words, options)?;
+    let receipt = if let Some(far) = &target.far {
+        far.send(&target.found, &words, options)?
+    } else {
+        DaemonProcess::wanted(surroundings, out);
+        fleet.send(&target.found, &words, options)?
+    };
     let what = match receipt.accepted {
         Accepted::Now => "accepted the message",
         Accepted::Queued => "has the message in its queue",
@@ -78,7 +83,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
 
 /// Reports that the agent accepted it, and the state of the session now.
 pub(super) fn tell(
-    target: &Surveyed,
+    target: &Located,
     what: &str,
     as_json: bool,
     receipt: &impl Serialize,
@@ -89,8 +94,8 @@ pub(super) fn tell(
         json::answer(out, receipt)?;
         return Ok(Exit::Done);
     }
-    let id = text::one_line(&target.key.id);
-    writeln!(out, "{} {what}", target.key.adapter)?;
+    let id = text::one_line(&target.id());
+    writeln!(out, "{} {what}", text::one_line(&target.found.key.adapter))?;
     if let Some(now) = now {
         let look = style::look(now.status, now.outcome);
         let status = out.paint.apply(look.tone, &format!("{} {}", look.glyph, look.word));

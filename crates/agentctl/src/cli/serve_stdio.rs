@@ -4,7 +4,6 @@
 
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
-use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
@@ -34,7 +33,7 @@ pub(crate) fn run(surroundings: Surroundings) -> Result<Exit, Failure> {
     let home = Home::at(folder);
     let host = surroundings.host();
     let through_daemon = daemon(&surroundings, &home);
-    let instance = instance(&home);
+    let instance = surroundings.instance();
     let (stream, caller) = if let Some((stream, caller)) = through_daemon {
         (stream, Some(caller))
     } else {
@@ -60,15 +59,6 @@ fn daemon(surroundings: &Surroundings, home: &Home) -> Option<(UnixStream, Strin
     let caller = Caller::of(&surroundings.fleet().ok()?)?.header()?;
     client.ask(Ask::get("/healthz")).ok().filter(Answer::is_of_our_version)?;
     Some((agentctl_daemon::call(&home.socket()).ok()?, caller))
-}
-
-/// A folder that does not exist yet is told apart from every other one by the kernel's boot and the user alone.
-fn instance(home: &Home) -> String {
-    let boot = agentctl_files::kernel::boot_id().unwrap_or_default();
-    let uid = rustix::process::geteuid().as_raw();
-    let (device, inode) =
-        std::fs::metadata(home.folder()).map_or((0, 0), |folder| (folder.dev(), folder.ino()));
-    agentctl_hosts::instance(&boot, uid, device, inode)
 }
 
 /// Passes bytes both ways until the input ends or nobody reads the output.

@@ -32,12 +32,18 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let link = Link::open(surroundings)?;
-    let (found, _) = args.target.find(Purpose::Show, &link, surroundings, out)?;
+    let located = args.target.find(Purpose::Show, &link, surroundings, out)?;
+    let found = &located.found;
     if args.json {
         json::answer(out, &found.session)?;
     } else {
-        Sheet { surroundings, now: surroundings.now(), label: LABEL, out }
-            .session(&found.session, &found.place.to_string_lossy())?;
+        // The times of another machine are told by its own clock.
+        let now = located.as_of.unwrap_or_else(|| surroundings.now());
+        Sheet { surroundings, now, label: LABEL, out }.session(
+            &found.session,
+            &located.id(),
+            &found.place.to_string_lossy(),
+        )?;
     }
     Ok(Exit::Done)
 }
@@ -55,7 +61,7 @@ struct Sheet<'a> {
 }
 
 impl Sheet<'_> {
-    fn session(&mut self, session: &Session, place: &str) -> Result<(), Failure> {
+    fn session(&mut self, session: &Session, id: &str, place: &str) -> Result<(), Failure> {
         let widest = session.meta.keys().map(|key| key.chars().count() + 1).max().unwrap_or(0);
         self.label = widest.clamp(LABEL, WIDEST_LABEL);
         let look = style::look(session.status, session.outcome);
@@ -84,7 +90,7 @@ impl Sheet<'_> {
                 None => self.line("waits for", &format!("{kind}: no words about it"), Tone::Attention)?,
             }
         }
-        self.line("id", &session.id, Tone::Strong)?;
+        self.line("id", id, Tone::Strong)?;
         self.line("agent", &session.adapter, Tone::Plain)?;
         self.maybe("name", session.name.as_deref())?;
         self.maybe("prompt", session.prompt.as_deref())?;

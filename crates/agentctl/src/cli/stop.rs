@@ -6,11 +6,12 @@ use std::time::Duration;
 use agentctl_fleet::act::asker::Asker;
 use agentctl_fleet::act::stop::{StopAnswer, StopReport};
 use agentctl_fleet::{Caller, Fleet, Purpose, StopOptions};
-use agentctl_model::{Outcome, ProcessEntry, Status, Surveyed, text};
+use agentctl_model::{Outcome, ProcessEntry, Status, text};
 
 use super::target::{Found, Targets};
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
+use crate::link::hosts::Located;
 use crate::output::Output;
 use crate::render::width::{measure, wrap};
 use crate::render::{json, time};
@@ -64,20 +65,21 @@ pub(crate) fn stop_all(
     out: &mut Output,
 ) -> Result<Exit, Failure> {
     let alone = found.sessions.len() + found.bad.len() == 1;
-    let mut written = Ok(());
-    let stopped = fleet.stop_all(&found.sessions, caller, options, |target, report| {
-        let id = text::one_line(&target.key.id);
-        let Some(report) = report else { return out.progress(Some(&format!("stopping {id} ..."))) };
+    let mut stopped = Vec::with_capacity(found.sessions.len());
+    for target in &found.sessions {
+        let id = text::one_line(&target.id());
+        out.progress(Some(&format!("stopping {id} ...")));
+        let report = stop_one(target, options, fleet, caller)?;
         out.progress(None);
         match &report.error {
             // The command itself fails with this error.
             Some(_) if alone && !as_json => {}
             Some(error) => out.error(&format!("{id}: {}", text::clean(&error.message))),
-            None if as_json || written.is_err() => {}
-            None => written = tell(target, report, out),
+            None if as_json => {}
+            None => tell(target, &report, out)?,
         }
-    });
-    written?;
+        stopped.push(report);
+    }
     let exit = stopped.iter().map(exit_of).fold(found.exit(), Exit::or_worse);
     if as_json {
         let bad = found.bad.iter().map(|(typed, why)| StopReport::new(typed, Err(why.clone()), None));
@@ -90,6 +92,26 @@ pub(crate) fn stop_all(
     }
 }
 
+/// A failure is part of the report and does not prevent the others.
+fn stop_one(
+    target: &Located,
+    options: StopOptions,
+    fleet: &Fleet,
+    caller: &Caller,
+) -> Result<StopReport, Failure> {
+    let stopped = match &target.far {
+        Some(far) => far.stop(&target.found, options),
+        None => fleet.stop(&target.found, caller, options).map_err(Failure::from),
+    };
+    match stopped {
+        Err(Failure::Said(error)) => {
+            let session = (*target.found.session).clone();
+            Ok(StopReport::new(&target.found.key.id, Err(error), Some(session)))
+        }
+        other => other,
+    }
+}
+
 fn exit_of(report: &StopReport) -> Exit {
     match &report.error {
         Some(error) => error.kind.into(),
@@ -98,11 +120,11 @@ fn exit_of(report: &StopReport) -> Exit {
     }
 }
 
-fn tell(target: &Surveyed, report: &StopReport, out: &mut Output) -> Result<(), Failure> {
-    let id = text::one_line(&target.key.id);
+fn tell(target: &Located, report: &StopReport, out: &mut Output) -> Result<(), Failure> {
+    let id = text::one_line(&target.id());
     if report.was_stopped {
         // An idle session in a gateway has nothing that could be stopped; it may have become idle just now.
-        let now = report.session.as_ref().map_or(target.session.status, |now| now.status);
+        let now = report.session.as_ref().map_or(target.found.session.status, |now| now.status);
         let word = if now == Status::Idle { "idle" } else { "stopped" };
         writeln!(out, "{id} was {word} already")?;
         return still_open(report, out);

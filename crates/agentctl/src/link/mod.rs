@@ -1,10 +1,12 @@
 //! Where answers come from: the daemon if one runs, or else this process. The same function answers in both,
 //! so the answers are the same. Never starts a daemon.
 
+pub(crate) mod asked;
 pub(crate) mod client;
 pub(crate) mod daemon_process;
 pub(crate) mod hints;
 pub(crate) mod hosts;
+pub(crate) mod waiting;
 
 use std::io;
 use std::ops::ControlFlow;
@@ -176,7 +178,7 @@ fn believed(answer: io::Result<Answer>) -> Option<Result<Answer, Problem>> {
 }
 
 /// The daemon's error for an id that does not match exactly one session. Any other problem is not an answer.
-fn not_one(text: String, problem: &Problem) -> Option<FindError> {
+pub(crate) fn not_one(text: String, problem: &Problem) -> Option<FindError> {
     match problem.code.as_str() {
         "not-found" => Some(FindError::NotFound { text }),
         "incomplete" => Some(FindError::NotHeard { text, sources: problem.sources.clone()? }),

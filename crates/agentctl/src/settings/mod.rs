@@ -4,6 +4,7 @@ mod acp;
 mod adapters;
 mod hosts;
 mod mistakes;
+mod nats;
 mod notifications;
 mod prices;
 
@@ -27,6 +28,8 @@ pub(crate) use self::adapters::AdapterSettings;
 use self::adapters::{AdapterForm, AdapterName};
 use self::hosts::{HostForm, HostKey};
 pub(crate) use self::mistakes::{Invalidates, Mistake};
+use self::nats::NatsForm;
+pub(crate) use self::nats::NatsSection;
 use self::notifications::{Notify, NotifyForm, Webhook, WebhookForm};
 use self::prices::PriceForm;
 use crate::render::time;
@@ -90,6 +93,8 @@ pub(crate) struct Settings {
     adapters: BTreeMap<String, AdapterSettings>,
     /// The machines that can be asked, by name.
     pub(crate) hosts: BTreeMap<HostName, SshHost>,
+    /// The bus of a fleet.
+    pub(crate) nats: Option<NatsSection>,
     /// The agents that the file names to be spoken with over ACP, by their names without the prefix.
     pub(crate) acp: BTreeMap<String, AcpSettings>,
     pub(crate) webhook: Webhook,
@@ -108,7 +113,8 @@ impl Settings {
             let adapters = file.adapters.iter().find_map(|(name, form)| {
                 form.mistake(&name.0).map(|(key, words)| (format!("adapters.{}.{key}", name.0), words))
             });
-            adapters.or_else(|| acp::mistake(file.adapter.as_ref(), &file.acp))
+            let bus = || file.nats.as_ref()?.mistake().map(|(key, words)| (key.to_owned(), words.to_owned()));
+            adapters.or_else(|| acp::mistake(file.adapter.as_ref(), &file.acp)).or_else(bus)
         };
         let (file, mistakes) = mistakes::read::<FileForm>(text, odd);
         Self { mistakes, ..file.settle(environ) }
@@ -184,6 +190,7 @@ struct FileForm {
     http: Option<Loopback>,
     adapters: BTreeMap<AdapterName, AdapterForm>,
     hosts: BTreeMap<HostKey, HostForm>,
+    nats: Option<NatsForm>,
     acp: BTreeMap<AcpName, AcpForm>,
     webhook: WebhookForm,
     notify: NotifyForm,
@@ -202,6 +209,7 @@ impl FileForm {
             http: Setting::optional(self.http.map(|http| http.0)),
             adapters: adapters.collect(),
             hosts: self.hosts.into_iter().map(|(name, form)| (name.0, form.settle())).collect(),
+            nats: self.nats.map(|form| form.settle(home.as_deref())),
             acp: self.acp.into_iter().map(|(name, form)| (name.0, form.settle(home.as_deref()))).collect(),
             webhook: self.webhook.settle(environ),
             notify: self.notify.settle(),
@@ -320,6 +328,23 @@ mod tests {
     }
 
     #[test]
+    fn a_machine_has_one_name_on_the_bus_and_asks_by_it() {
+        let section = |text: &str| parse(text).nats.unwrap();
+        let nats = section("[nats]\nurl = \"nats://n\"\ncreds = \"~/c\"\n").on("box.lan").unwrap();
+        assert_eq!((nats.name.as_str(), nats.asker.as_str()), ("box", "box"));
+        assert_eq!((nats.serve.as_str(), nats.creds.as_deref()), ("off", Some(Path::new("/home/dev/c"))));
+        assert!(!nats.allows_bypass && nats.hosts.is_none());
+        assert!(section("[nats]\nurl = \"nats://n\"\n").on("all").unwrap_err().contains("set `name`"));
+        let named = section(
+            "[nats]\nurl = \"nats://n\"\nname = \"dev1\"\nasker = \"ann\"\nserve = \"act\"\n\
+                             allow = [\"bypass\"]\nhosts = [\"a\", \"b\"]\n",
+        );
+        let nats = named.on("x").unwrap();
+        assert_eq!((nats.name.as_str(), nats.asker.as_str()), ("dev1", "ann"));
+        assert!(nats.allows_bypass && nats.hosts.unwrap().len() == 2);
+    }
+
+    #[test]
     fn each_value_knows_where_it_came_from() {
         let settings = parse(
             "[adapters.claude-code]\nroots = [\"~/work/.claude\", \"/srv/claude\"]\ntimeout = \"1m 30s\"\n",
@@ -362,6 +387,14 @@ mod tests {
             ("[acp.goose]\ncommand = [\"goose\"]\nenv = {\"A=B\" = \"x\"}\n", 3, "A=B"),
             ("[acp.goose]\ncommand = [\"goose\"]\nargs = []\n", 3, "args"),
             ("[acp.\"a b\"]\ncommand = [\"goose\"]\n", 1, "a b"),
+            ("[nats]\nserve = \"read\"\n", 1, "url"),
+            ("[nats]\nurl = \"nats://ann:pw@n\"\n", 2, "no password"),
+            ("[nats]\nurl = \"nats://n\"\nserve = \"all\"\n", 3, "off, read, act"),
+            ("[nats]\nurl = \"nats://n\"\nname = \"a.b\"\n", 3, "a.b"),
+            ("[nats]\nurl = \"nats://n\"\nasker = \"all\"\n", 3, "reserved"),
+            ("[nats]\nurl = \"nats://n\"\nallow = [\"root\"]\n", 3, "bypass"),
+            ("[nats]\nurl = \"nats://n\"\ncreds = \"a\"\nnkey = \"b\"\n", 4, "not both"),
+            ("[nats]\nurl = \"nats://n\"\ntls = {cert = \"c\"}\n", 3, "both `cert` and `key`"),
             ("adapter = \"acp:goose\"\n", 1, "[acp.goose]"),
             ("[prices.m]\nin = 3\nout = -1\n", 3, "-1"),
             ("[prices.m]\ncache_read = 1\n", 2, "cacheRead"),

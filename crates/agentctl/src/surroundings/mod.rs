@@ -23,7 +23,9 @@ use crate::render::path;
 use crate::render::style::Colour;
 use crate::settings::{AdapterSettings, Mistake, Origin, Settings};
 
+mod bus;
 mod device_key;
+mod instance;
 
 const CONFIG: &str = "config.toml";
 
@@ -59,6 +61,12 @@ impl Surroundings {
             variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
         variables.extend(self.own_folder().map(|(folder, _)| ("AGENTCTL_HOME".into(), folder.into())));
         Self::from_variables(variables.into_iter().collect(), None)
+    }
+
+    /// The same surroundings for a further answer of a process that lives long: whether the daemon answers is not known
+    /// yet.
+    pub(crate) fn anew(&self) -> Self {
+        Self::from_variables(self.variables.clone(), self.cwd.clone())
     }
 
     #[expect(clippy::unused_self, reason = "the clock is part of the surroundings")]
@@ -113,15 +121,20 @@ impl Surroundings {
 
     /// The caller for whom agents are started and stopped: this process.
     pub(crate) fn caller(&self, settings: &Settings) -> Result<Caller, Failure> {
-        let agentctl = own_program().map_err(|error| {
-            Failure::new(ErrorKind::Failed, format!("cannot find agentctl itself: {error}"))
-        })?;
+        let agentctl = self.own_program()?;
         Ok(Caller {
             environ: self.environ.clone(),
             programs: settings.programs(),
             home: self.store()?.folder().to_owned(),
             agentctl,
         })
+    }
+
+    /// This very program.
+    #[expect(clippy::unused_self, reason = "the program is part of the surroundings")]
+    pub(crate) fn own_program(&self) -> Result<PathBuf, Failure> {
+        own_program()
+            .map_err(|error| Failure::new(ErrorKind::Failed, format!("cannot find agentctl itself: {error}")))
     }
 
     /// The inputs of a launch, under these settings.

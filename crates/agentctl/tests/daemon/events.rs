@@ -84,7 +84,8 @@ fn a_session_is_told_from_its_start_to_its_end() {
             "session",
             "source",
             "fuse",
-            "lock"
+            "lock",
+            "action"
         ]
     );
     assert_eq!(events.until("session.running", &agent.id)["session"]["status"], "running");

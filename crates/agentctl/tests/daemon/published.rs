@@ -97,6 +97,7 @@ fn what_is_printed_answered_and_sent_is_as_its_schema_says() {
     let (id, group) = launches(&mut seen, folder);
     looks(&mut seen, &id);
     holds(&mut seen, &mut events, folder);
+    asks(&mut seen, &mut events, &id);
     let agent = limits(&mut seen, &mut events);
 
     seen.command("stop", &["stop", &id, "--json"]);
@@ -185,6 +186,17 @@ fn holds(seen: &mut Seen<'_>, events: &mut Listener, folder: &str) {
     seen.command("fuses", &["fuses", "--json"]);
     seen.command("fuse", &["fuse", "extend", folder, "--ttl", "1s", "--json"]);
     seen.heard(events, "fuse.expired");
+}
+
+/// A program tells what it was asked for.
+fn asks(seen: &mut Seen<'_>, events: &mut Listener, id: &str) {
+    let action = json!({"verb": "send", "via": "mcp", "client": "c 1", "by": null, "error": "refused"});
+    let body = json!({"adapter": "claude-code", "sessionId": id, "action": action});
+    let told = seen.house.write("POST", "/v1/actions", &body.to_string());
+    assert_eq!(told.status, 200, "{told:#?}");
+    let event = seen.heard(events, "action.done");
+    assert_eq!((&event["action"], &event["sessionId"]), (&action, &id.into()), "{event:#}");
+    assert_eq!(event["cursor"], told.json()["cursor"]);
 }
 
 /// A session that nears its limit, waits for a person, and becomes idle.

@@ -1,8 +1,9 @@
-//! Gemini CLI, Qwen Code, Copilot and Kimi Code over the Agent Client Protocol.
+//! Gemini CLI, Qwen Code, Copilot, Kimi Code and Pi Rust over the Agent Client Protocol.
 
 use std::fs;
 
-use agentctl_testkit::{NodeAgent, Skip, TestHome};
+use agentctl_testkit::agents::pi;
+use agentctl_testkit::{NodeAgent, PiRust, Skip, TestHome};
 use serde_json::{Value, json};
 
 use crate::manner::{Agent, Always, Asks, MidTurn, RUNNER, nothing, question_of, shell};
@@ -35,6 +36,15 @@ pub(crate) static KIMI: Agent = Agent {
     name: "kimi",
     settle: |home, url| NodeAgent::kimi(home, url).map(drop),
     asks: Some(Asks { settings: &[".kimi-code/config.toml"], ..ASKS }),
+    ..ACP
+};
+
+pub(crate) static PI_RUST: Agent = Agent {
+    name: "pi-rust",
+    settle: |home, url| PiRust::settle(home, url).map(drop),
+    model: Some(pi::MODEL),
+    asks: Some(Asks { always: Always::Never, settings: &[".pi/agent/settings.json"], ..ASKS }),
+    failure: "HTTP 400",
     ..ACP
 };
 
@@ -84,5 +94,11 @@ fn copilot_is_spoken_to_and_answered() {
 #[test]
 fn kimi_is_spoken_to_and_answered() {
     let Some(stage) = Stage::set(&KIMI, Road::Alone) else { return };
+    rounds::all(&stage);
+}
+
+#[test]
+fn pi_rust_is_spoken_to_and_answered() {
+    let Some(stage) = Stage::set(&PI_RUST, Road::Alone) else { return };
     rounds::all(&stage);
 }

@@ -14,11 +14,14 @@ mod claude;
 #[allow(dead_code, reason = "another test's room, of which a part is used")]
 mod house;
 mod manner;
+mod over_ssh;
 mod pi;
 mod road;
 mod roads;
 mod rounds;
 mod servers;
+#[path = "../ssh/mod.rs"]
+mod ssh;
 #[path = "../steer/mod.rs"]
 mod steer;
 
@@ -30,6 +33,7 @@ use agentctl_testkit::{Background, Output, until, until_seen};
 use manner::{Agent, RUNNER};
 use road::{Begun, Client, Road};
 use serde_json::{Value, json};
+use ssh::Near;
 use steer::{ENDLESS, Scene};
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
@@ -39,6 +43,8 @@ pub(crate) struct Stage {
     pub(crate) agent: &'static Agent,
     pub(crate) scene: Scene,
     road: Road,
+    /// The machine that asks, where this one is another machine.
+    near: Option<Near>,
     _daemon: Option<Background>,
 }
 
@@ -47,13 +53,14 @@ impl Stage {
     pub(crate) fn set(agent: &'static Agent, road: Road) -> Option<Self> {
         let scene = Scene::with_model(rounds::model(), agent.name, agent.settle)?;
         let scene = Scene { model_name: agent.model, ..scene };
-        let daemon = (road != Road::Alone).then(|| road::open(&scene));
-        Some(Self { agent, scene, road, _daemon: daemon })
+        let near = if road == Road::Ssh { Some(over_ssh::near(&scene)?) } else { None };
+        let daemon = matches!(road, Road::Daemon | Road::Http).then(|| road::open(&scene));
+        Some(Self { agent, scene, road, near, _daemon: daemon })
     }
 
     /// A scene that is set already, without a daemon.
     pub(crate) fn alone(agent: &'static Agent, scene: Scene) -> Self {
-        Self { agent, scene, road: Road::Alone, _daemon: None }
+        Self { agent, scene, road: Road::Alone, near: None, _daemon: None }
     }
 
     pub(crate) fn run(&self, arguments: &[&str]) -> Output {
@@ -65,11 +72,33 @@ impl Stage {
                 self.scene.home.run(command)
             }
             Road::Http => Client::of(&self.scene).run(arguments, &self.scene.cwd),
+            Road::Ssh => {
+                let home = &self.near().home;
+                home.run(home.agentctl_command(&self.seen_from_near(arguments)))
+            }
         }
+    }
+
+    pub(crate) fn near(&self) -> &Near {
+        self.near.as_ref().expect("this road leads through ssh")
+    }
+
+    /// A command as it is typed on the machine that asks.
+    fn seen_from_near<'a>(&'a self, arguments: &[&'a str]) -> Vec<&'a str> {
+        let more: &[&str] = match arguments[0] {
+            "launch" => &["--host", "box", "--cwd", self.scene.cwd.to_str().unwrap()],
+            _ => &["--host", "box"],
+        };
+        [&arguments[..1], more, &arguments[1..]].concat()
     }
 
     /// A command that is still at work when this returns.
     fn begin(&self, arguments: &[&str]) -> Begun {
+        if self.road == Road::Ssh {
+            let home = &self.near().home;
+            let command = home.agentctl_command(&self.seen_from_near(arguments));
+            return Begun::Command(Background::spawn(home, command));
+        }
         if self.road == Road::Http {
             return Begun::request(Client::of(&self.scene), arguments, &self.scene.cwd);
         }

@@ -63,6 +63,8 @@ pub(crate) enum Always {
     Session,
     /// Everything it offers reaches further than the session, or does not say how far.
     Wider,
+    /// It offers nothing of the kind.
+    Never,
 }
 
 pub(crate) const RUNNER: &str = "the runner that holds it says";

@@ -18,6 +18,8 @@ pub(crate) enum Road {
     /// The command line beside a daemon, which it asks.
     Daemon,
     Http,
+    /// The command line of another machine, over ssh.
+    Ssh,
 }
 
 /// Runs a daemon in the home of a scene and waits until it serves.

@@ -35,6 +35,11 @@ macro_rules! over_every_road {
             }
 
             #[test]
+            fn by_ssh() {
+                whole(&$agent, Road::Ssh);
+            }
+
+            #[test]
             fn by_http() {
                 whole(&$agent, Road::Http);
             }
@@ -49,6 +54,7 @@ over_every_road! {
     gemini: acp::GEMINI,
     kimi: acp::KIMI,
     opencode: servers::OPENCODE,
+    pi_rust: acp::PI_RUST,
     pi_with_a_gate: pi::PI_WITH_A_GATE,
     qwen: acp::QWEN,
 }

@@ -136,9 +136,10 @@ fn is_asked_once(held: &Held<'_>, asks: Asks) {
     let command = "touch allowed";
     fs::remove_file(held.scene.cwd.join("allowed")).unwrap();
     let pending = held.asks_to_run(command, "[[text:seven]]");
-    if asks.always == Always::Wider {
+    if asks.always != Always::Session {
         let refused = held.refused("approve", &["--always"]);
-        assert!(refused.contains("further than this session"), "{refused}");
+        let is_wider = refused.contains("further than this session");
+        assert_eq!(is_wider, asks.always == Always::Wider, "{refused}");
         assert_eq!(held.asked("approval")["id"], pending["id"], "it still waits");
         let _ = held.done("approve", &[]);
         held.idle("seven");

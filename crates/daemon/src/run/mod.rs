@@ -12,38 +12,27 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use agentctl_files::kernel;
 use agentctl_fleet::keep::outbox::OutboxFolder;
 use agentctl_fleet::{KernelLock, Store, StoreError};
-use data_encoding::HEXLOWER;
 use thiserror::Error;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
 
 use crate::connect::connect;
 use crate::fuses::{Fuses, SessionStopper, run_fuses};
 use crate::home::{DaemonLock, Home, HomeError};
 use crate::run::log::Log;
-use crate::serve::body_budget::BodyBudget;
-use crate::serve::single_flight::SingleFlight;
 use crate::serve::token::Token;
 use crate::settings::Settings;
-use crate::shared::{Phase, Shared};
-use crate::tell::commands::Commands;
-use crate::tell::events::Hub;
-use crate::tell::metrics::Metrics;
-use crate::tell::notices::Notices;
+use crate::shared::{Parts, Phase, Shared};
 use crate::tell::webhooks::{Outbox, start_senders};
-use crate::watch::Waker;
 use crate::watch::live;
-use crate::watch::live::Live;
 
-use crate::serve::server;
+use crate::serve::{nats, server};
 use crate::watch::{launches, own_files};
 
 /// How long open requests may take after the daemon was asked to end.
@@ -169,36 +158,22 @@ pub fn run(options: Options) -> Result<Ended, RunError> {
         source,
     })?;
     let fuses = Fuses::at(&home);
-    let life = format!("{:x}{}", began_at.as_millisecond(), HEXLOWER.encode(&kernel::random::<2>()?));
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(Shared::new(Parts {
         settings: options.settings,
         home,
         daemon_lock: Some(daemon_lock),
         version: options.version,
         host: options.host,
         started_at: began_at,
-        began: Instant::now(),
         read_only: options.read_only,
         http,
         http_from_config: options.http_from_config,
         token,
-        hub: Hub::new(life),
-        live: Live::new()?,
-        own_files: Waker::new()?,
-        metrics: Metrics::default(),
-        answers: SingleFlight::new(),
-        body_budget: BodyBudget::default(),
-        has_surveyed: watch::channel(false).0,
-        phase: watch::channel(Phase::Serving).0,
-        outbox,
+        log,
         fuses,
         stopper: options.stopper,
-        commands: Commands::new(log.clone()),
-        notices: Notices::default(),
-        log,
-        requests: AtomicU64::new(0),
-        watches_on_demand: AtomicBool::new(false),
-    });
+        outbox,
+    })?);
     let ended = serve(&shared, unix, tcp, options.notify_socket.as_deref())?;
     shared.log.say("stopped");
     // The socket goes first, then the lock, so that no client finds a socket without a daemon.
@@ -231,6 +206,7 @@ fn serve(
     let watching = start_watching(shared)?;
     // The listeners are already open, so that other requests do not take the daemon for hung.
     let served = runtime.spawn(server::serve(shared.clone(), unix, tcp));
+    runtime.spawn(nats::serve(shared.clone()));
     watching.await_first_survey(shared);
     launches::announce_abandoned(shared);
     start_senders(shared)?;

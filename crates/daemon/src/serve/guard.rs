@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use crate::serve::connections::Pass;
 use crate::serve::problem;
 use crate::serve::problem::Problem;
-use crate::serve::server::Peer;
+use crate::serve::server::{BusRights, Peer};
 use crate::serve::token::Admission;
 use crate::shared::Shared;
 use crate::wire::{VERSION, WRITE};
@@ -70,6 +70,12 @@ fn check(shared: &Shared, peer: &Peer, request: &Request) -> Result<(), Problem>
                 return Err(Problem::forbidden("a write over TCP needs the header X-Agentctl: 1"));
             }
         }
+        Peer::Nats(rights) if writes => check_deed(*rights, request.uri().path())?,
+        // This would ask every machine that this one knows.
+        Peer::Nats(_) if request.uri().path() == "/v1/hosts" => {
+            return Err(Problem::forbidden("a machine of the bus asks no other machine for somebody else"));
+        }
+        Peer::Nats(_) => {}
     }
     if writes && shared.daemon_lock.is_none() && needs_daemon(request.uri().path()) {
         return Err(Problem::failed("this needs a daemon, and none runs on this machine")
@@ -83,6 +89,25 @@ fn check(shared: &Shared, peer: &Peer, request: &Request) -> Result<(), Problem>
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "usage", detail));
     }
     Ok(())
+}
+
+/// What the bus may do, if it may do anything. Whatever is not named here is refused: a new route has to be thought about
+/// first.
+const DEEDS: [&str; 6] =
+    ["/v1/sessions", "/v1/groups", "/v1/inbox", "/v1/locks", "/v1/fuses", "/v1/worktrees"];
+
+/// A host never does more than its own settings say, whatever the server lets through.
+fn check_deed(rights: BusRights, path: &str) -> Result<(), Problem> {
+    if !rights.acts {
+        return Err(Problem::forbidden("this machine lets the bus read and not act")
+            .hint("`serve = \"act\"` in `[nats]` of that machine lets it"));
+    }
+    let is_below =
+        |deed: &str| path.strip_prefix(deed).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    if DEEDS.iter().any(|deed| is_below(deed)) {
+        return Ok(());
+    }
+    Err(Problem::forbidden(format!("{path} is not done over the bus")).hint("ask that machine over ssh"))
 }
 
 /// Whether only a process that stays can keep what this route promises.
@@ -195,6 +220,21 @@ mod tests {
         assert_eq!(checked("/", &[ours, ("host", "evil.example")]), Err(400));
         assert_eq!(checked("http://evil.example:80/", &[ours]), Err(403), "a whole address means the same");
         assert_eq!(checked("http://127.0.0.1:80/", &[ours]), Ok(()));
+    }
+
+    #[test]
+    fn the_bus_does_only_what_is_named_and_only_where_it_may_act() {
+        let status = |acts, path: &str| {
+            let checked = check_deed(BusRights { acts, allows_bypass: true }, path);
+            checked.map_err(|problem| problem.into_response().status().as_u16())
+        };
+        for path in ["/v1/sessions", "/v1/sessions/x/stop", "/v1/inbox/x/done", "/v1/fuses"] {
+            assert_eq!(status(true, path), Ok(()), "{path}");
+            assert_eq!(status(false, path), Err(403), "{path}");
+        }
+        for path in ["/v1/daemon/stop", "/v1/web/sign-in", "/v1/sessionsx", "/", "/v2/sessions"] {
+            assert_eq!(status(true, path), Err(403), "{path}");
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentctl_model::Permission;
 use axum::Router;
 use axum::extract::ConnectInfo;
 use axum::http::Request;
@@ -25,7 +26,9 @@ use tokio::task::JoinSet;
 use crate::run::descriptors;
 use crate::serve::api;
 use crate::serve::connections::{Connection, Connections};
+use crate::serve::elsewhere;
 use crate::serve::guard::guard;
+use crate::serve::problem::Problem;
 use crate::shared::{Phase, Shared};
 
 /// How long the head of a request may take to arrive, and how long a connection may be idle between two
@@ -39,8 +42,22 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// The other end of a connection.
 #[derive(Debug, Clone)]
 pub(crate) enum Peer {
-    Unix { uid: Option<u32>, pid: Option<u32> },
+    Unix {
+        uid: Option<u32>,
+        pid: Option<u32>,
+    },
     Tcp,
+    /// The bus: somebody on another machine, of whom only the server knows who it is.
+    Nats(BusRights),
+}
+
+/// What a request over the bus may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BusRights {
+    /// Whether it came by the subjects to act, and this machine lets the bus act.
+    pub(crate) acts: bool,
+    /// Whether it may ask for permission modes above `default`.
+    pub(crate) allows_bypass: bool,
 }
 
 impl Peer {
@@ -48,7 +65,31 @@ impl Peer {
     pub(crate) fn asker(&self) -> Asker {
         match self {
             Self::Unix { pid, .. } => Asker::peer(*pid),
-            Self::Tcp => Asker::default(),
+            Self::Tcp | Self::Nats(_) => Asker::default(),
+        }
+    }
+
+    /// Refuses what would let a caller over the bus choose what runs on this machine beside the agent itself.
+    pub(crate) fn check_chosen(&self, chosen: &[(&str, bool)]) -> Result<(), Problem> {
+        let refused = chosen.iter().find(|(_, is_chosen)| *is_chosen);
+        match (self, refused) {
+            (Self::Nats(_), Some((name, _))) => {
+                Err(Problem::forbidden(format!("`{name}` is not taken over the bus"))
+                    .hint("leave it out, or ask that machine over ssh"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses a permission mode that is not this caller's to give.
+    pub(crate) fn check_permission(&self, mode: Option<Permission>) -> Result<(), Problem> {
+        let is_above = matches!(mode, Some(Permission::AcceptEdits | Permission::Bypass));
+        match self {
+            Self::Nats(rights) if is_above && !rights.allows_bypass => {
+                Err(Problem::forbidden("this machine gives no permission mode above `default` to the bus")
+                    .hint("`allow = [\"bypass\"]` in `[nats]` of that machine does"))
+            }
+            _ => Ok(()),
         }
     }
 }
@@ -120,9 +161,10 @@ pub(crate) async fn serve(
     Ok(())
 }
 
-fn router(shared: &Arc<Shared>) -> Router {
+pub(crate) fn router(shared: &Arc<Shared>) -> Router {
     api::router()
         .fallback(api::no_such_route)
+        .layer(axum::middleware::from_fn_with_state(shared.clone(), elsewhere::pass_on))
         .layer(axum::middleware::from_fn_with_state(shared.clone(), guard))
         .with_state(shared.clone())
 }

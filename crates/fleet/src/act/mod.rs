@@ -13,3 +13,4 @@ pub mod runner;
 pub mod steer;
 pub mod stop;
 pub(crate) mod unattended;
+mod worked_on;

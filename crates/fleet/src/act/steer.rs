@@ -14,7 +14,7 @@ use agentctl_model::{
     PendingKind, Role, Session, SessionKey, Status, Surveyed, text,
 };
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::act::asker::Asker;
 use crate::act::offered::unless_offered;
@@ -46,7 +46,7 @@ impl Default for SteerOptions {
 }
 
 /// What `send --json` prints, and its route answers. A refusal is an error instead.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SendReceipt {
     id: String,
@@ -58,7 +58,7 @@ pub struct SendReceipt {
 }
 
 /// How the agent took a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Accepted {
     // It works on it, or takes it into the open turn.
@@ -68,7 +68,7 @@ pub enum Accepted {
 }
 
 /// What `approve`, `deny` and `answer` print with --json, and their route answers. A refusal is an error instead.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AnswerReceipt {
     id: String,
@@ -85,7 +85,7 @@ pub struct AnswerReceipt {
 }
 
 /// What was decided.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DecisionKind {
     AllowOnce,
@@ -95,7 +95,7 @@ pub enum DecisionKind {
 }
 
 /// Where the reason of a denial went.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReasonWay {
     // The protocol has a place for it in the answer.
@@ -105,7 +105,7 @@ pub enum ReasonWay {
 }
 
 /// What `interrupt --json` prints, and its route answers.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InterruptReceipt {
     id: String,
@@ -269,10 +269,12 @@ impl Fleet {
             return Err(Error::refused("only a held session can be sent a command of its agent"));
         }
         let way = self.way_in(target)?;
+        let given = words.clone();
         let said = within(options.timeout, &target.key.adapter, move || {
-            way.control.send(&way.root, &way.view, &way.session, &words)
+            way.control.send(&way.root, &way.view, &way.session, &given)
         });
-        said.map_err(|error| self.with_hint(error, &[Offer::Send], target))
+        let how = said.map_err(|error| self.with_hint(error, &[Offer::Send], target))?;
+        self.is_worked_on(target, &words).map(|()| how)
     }
 
     fn reply(

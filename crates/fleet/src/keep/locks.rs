@@ -4,8 +4,11 @@
 //! question, so no such lock can outlive its session.
 
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
-use agentctl_model::{DirectoryHolder, Environ, Error, LockType, Session, SourceReport, Status, Survey};
+use agentctl_model::{
+    DirectoryHolder, Environ, Error, HostReport, LockType, Session, SourceReport, Status, Survey,
+};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -57,6 +60,7 @@ impl From<&ManualLock> for DirectoryHolder {
             cwd: None,
             pid: None,
             status: None,
+            host: crate::own_name(),
         }
     }
 }
@@ -76,6 +80,7 @@ fn by_session(session: &Session, place: &Path) -> DirectoryHolder {
         cwd: session.cwd.clone(),
         pid: session.pid,
         status: Some(session.status),
+        host: session.host.clone(),
     }
 }
 
@@ -190,20 +195,25 @@ impl Locks {
 }
 
 /// What `locks --json` prints and `GET /v1/locks` answers.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LockList {
     pub as_of: Timestamp,
     /// Manual ones first.
     pub locks: Vec<DirectoryHolder>,
     pub sources: Vec<SourceReport>,
+    /// The machines that were asked.
+    #[serde(default)]
+    pub hosts: Vec<HostReport>,
 }
 
 impl Fleet {
     /// Returns who holds which directory now.
     pub fn held(&self, locks: &Locks, now: Timestamp) -> Result<LockList, StoreError> {
+        let began = Instant::now();
         let survey = self.survey(&Query::new(Wanted::Live));
-        Ok(LockList { as_of: now, locks: locks.all(&survey, now)?, sources: survey.sources })
+        let hosts = vec![self.own_report(now, &survey.sessions, &survey.sources, began)];
+        Ok(LockList { as_of: now, locks: locks.all(&survey, now)?, sources: survey.sources, hosts })
     }
 }
 

@@ -1,7 +1,11 @@
 //! What waits for a person, over all agents. This is a pure view of one survey and is never stored.
 
+use std::time::Instant;
+
 use agentctl_model::text::period::Since;
-use agentctl_model::{Error, Outcome, PendingKind, Session, SourceReport, Status, Survey, Surveyed};
+use agentctl_model::{
+    Error, HostReport, Outcome, PendingKind, Session, SourceReport, Status, Survey, Surveyed,
+};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -63,7 +67,7 @@ pub struct InboxItem {
 }
 
 /// What `inbox --json` prints and `GET /v1/inbox` answers.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Inbox {
     pub as_of: Timestamp,
@@ -71,10 +75,13 @@ pub struct Inbox {
     pub sources: Vec<SourceReport>,
     /// What could not be read of the marks: failures that were put away may be among the items.
     pub warnings: Vec<String>,
+    /// The machines that were asked.
+    #[serde(default)]
+    pub hosts: Vec<HostReport>,
 }
 
 /// What `inbox --done ID` prints with --json and `POST /v1/inbox/{id}/done` answers.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PutAwayReport {
     pub id: String,
@@ -87,6 +94,7 @@ impl Fleet {
     /// Returns what waits now. Failures of stopped sessions count as far back as `since` reaches; failures that a
     /// person put away do not count.
     pub fn inbox(&self, since: Since, adapters: Vec<String>, marks: &Marks, now: Timestamp) -> Inbox {
+        let began = Instant::now();
         let mut survey = self.survey(&Query { adapters, ..Query::new(Wanted::All { since }) });
         let since = since.start(now);
         survey.fold_twins();
@@ -96,7 +104,8 @@ impl Fleet {
             Err(error) => (DoneMarks::default(), vec![error.to_string()]),
         };
         let items = inbox(&survey, since, &put_away, |surveyed| self.offers(surveyed));
-        Inbox { as_of: now, items, sources: survey.sources, warnings }
+        let hosts = vec![self.own_report(now, &survey.sessions, &survey.sources, began)];
+        Inbox { as_of: now, items, sources: survey.sources, warnings, hosts }
     }
 
     /// Puts the failure of a session away until its next turn. Nothing about its status is written down.

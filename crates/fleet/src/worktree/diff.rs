@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
 use super::git::{Settings, git, git_set, path_text, text_of};
@@ -13,7 +13,7 @@ use super::list::listed;
 use super::{Made, WorktreeError, commit_of};
 
 /// How much was changed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DiffStat {
     pub files: u64,
     pub insertions: u64,

@@ -8,10 +8,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use agentctl_model::Road;
 use rustix::io::ioctl_fionbio;
 
-use crate::connection::Connection;
+use crate::connection::PipeConnection;
 use crate::failure::{RoadFailure, Step};
+use crate::road::{Connection, Host};
 
 /// A socket's path has at most 108 bytes, of which ssh needs 57: its name is 40 digits, to which it adds up to 17
 /// bytes of its own while it makes the socket.
@@ -48,22 +50,46 @@ pub fn check_destination(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-impl SshHost {
-    /// Opens a conversation. `sockets` is the private folder for ssh's own sockets, which are kept for a minute.
-    pub fn connect(&self, sockets: Option<&Path>) -> Result<Connection, RoadFailure> {
-        let deadline = Instant::now() + self.timeout;
-        let child = self.command(sockets).spawn().map_err(|error| {
+/// The road to such a host.
+#[derive(Debug)]
+pub struct SshRoad {
+    pub host: SshHost,
+    /// The private folder for ssh's own sockets, which are kept for a minute.
+    pub sockets: Option<PathBuf>,
+}
+
+impl Host for SshRoad {
+    fn via(&self) -> Road {
+        Road::Ssh
+    }
+
+    fn timeout(&self) -> Duration {
+        self.host.timeout
+    }
+
+    fn connect(&self) -> Result<Box<dyn Connection>, RoadFailure> {
+        let deadline = Instant::now() + self.host.timeout;
+        let child = self.host.command(self.sockets.as_deref()).spawn().map_err(|error| {
             RoadFailure::new(Step::Connect, format!("ssh cannot be started: {error}"))
                 .hint("install OpenSSH's client on this machine")
         })?;
-        Connection::open(child, deadline, |child, error| {
+        let connection = PipeConnection::open(child, deadline, |child, error| {
             let timed_out = error.is_some_and(|error| error.kind() == std::io::ErrorKind::TimedOut);
             let ended = if timed_out { None } else { ended(child) };
             let said = said(child);
-            words::failure(self, ended.and_then(|ended| ended.code()), &said, timed_out)
-        })
+            words::failure(&self.host, ended.and_then(|ended| ended.code()), &said, timed_out)
+        })?;
+        Ok(Box::new(connection))
     }
 
+    fn terminal(&self, words: &[String]) -> Option<Vec<String>> {
+        let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+        let there = format!("exec {} {}", self.host.remote_program(), words.join(" "));
+        Some(vec!["ssh".to_owned(), "-t".to_owned(), "--".to_owned(), self.host.destination.clone(), there])
+    }
+}
+
+impl SshHost {
     #[expect(clippy::disallowed_methods, reason = "the user's own ssh is the road")]
     fn command(&self, sockets: Option<&Path>) -> Command {
         let mut command = Command::new("ssh");
@@ -92,14 +118,17 @@ impl SshHost {
 
     /// What the shell there is given. The home folder is found by that shell, and nothing else is.
     fn remote_command(&self) -> String {
-        let program = match self.program.as_deref() {
+        format!("exec {} __serve-stdio", self.remote_program())
+    }
+
+    fn remote_program(&self) -> String {
+        match self.program.as_deref() {
             None => "agentctl".to_owned(),
             Some(program) => match program.strip_prefix("~/") {
                 Some(below) => format!("~/{}", quoted(below)),
                 None => quoted(program),
             },
-        };
-        format!("exec {program} __serve-stdio")
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! What happened: one type from the comparison of two surveys to the stream, the webhook and the command of the user.
 
+mod action;
 mod view;
 
 use std::fmt;
@@ -14,6 +15,7 @@ use crate::session::{Session, SessionKey};
 use crate::status::Status;
 use crate::survey::SourceReport;
 
+pub use action::{Action, ActionVerb};
 pub use view::View;
 
 /// Every type of event.
@@ -54,6 +56,9 @@ pub enum EventKind {
     SourceRecovered,
     #[serde(rename = "launch.exited")]
     LaunchExited,
+    // A program asked for something to be done, and it was done or refused.
+    #[serde(rename = "action.done")]
+    ActionDone,
     // A reader of the stream missed events.
     #[serde(rename = "reset")]
     Reset,
@@ -64,7 +69,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// What can happen, without the two kinds that belong to the stream itself.
-    pub const HAPPENINGS: [Self; 15] = [
+    pub const HAPPENINGS: [Self; 16] = [
         Self::SessionStarted,
         Self::SessionRunning,
         Self::SessionWaiting,
@@ -80,6 +85,7 @@ impl EventKind {
         Self::SourceFailed,
         Self::SourceRecovered,
         Self::LaunchExited,
+        Self::ActionDone,
     ];
 
     /// The name on the wire.
@@ -100,13 +106,14 @@ impl EventKind {
             Self::SourceFailed => "source.failed",
             Self::SourceRecovered => "source.recovered",
             Self::LaunchExited => "launch.exited",
+            Self::ActionDone => "action.done",
             Self::Reset => "reset",
             Self::Snapshot => "snapshot",
         }
     }
 
     /// The names of everything that can happen.
-    pub fn names() -> [&'static str; 15] {
+    pub fn names() -> [&'static str; 16] {
         Self::HAPPENINGS.map(Self::as_str)
     }
 
@@ -164,6 +171,8 @@ pub struct Event {
     pub fuse: Option<Box<Fuse>>,
     /// Of `lock.*`: who holds the directory, or held it.
     pub lock: Option<Box<DirectoryHolder>>,
+    /// Of `action.done`: what was asked for, and by whom.
+    pub action: Option<Box<Action>>,
     /// Which session it is about.
     #[serde(skip)]
     pub key: Option<SessionKey>,
@@ -184,6 +193,7 @@ impl Event {
             source: None,
             fuse: None,
             lock: None,
+            action: None,
             key: None,
             owned_since: None,
         }
@@ -234,7 +244,7 @@ mod tests {
         let schema = schemars::schema_for!(EventKind);
         assert_eq!(
             schema.get("enum").and_then(|names| names.as_array()).map(Vec::len),
-            Some(17),
+            Some(18),
             "{schema:?}"
         );
     }

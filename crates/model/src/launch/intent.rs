@@ -61,4 +61,6 @@ pub struct Intent {
     pub fresh_id: String,
     /// Further arguments for the agent's program, passed on unchanged.
     pub more: Vec<String>,
+    /// The folder that the agent must be told, for an agent that otherwise keeps nothing of such a session.
+    pub store: Option<PathBuf>,
 }

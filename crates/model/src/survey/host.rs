@@ -14,6 +14,7 @@ use crate::status::Status;
 pub enum Road {
     Local,
     Ssh,
+    Nats,
 }
 
 impl Road {
@@ -21,6 +22,7 @@ impl Road {
         match self {
             Self::Local => "local",
             Self::Ssh => "ssh",
+            Self::Nats => "nats",
         }
     }
 }
@@ -46,6 +48,15 @@ pub struct HostReport {
     /// Its own clock when it answered. Times of two machines are never compared.
     pub as_of: Option<Timestamp>,
     pub took_ms: u64,
+    /// Other names by which the same machine was reached; its sessions are told once.
+    #[serde(default)]
+    pub also_as: Vec<String>,
+}
+
+/// What `hosts --json` prints and `GET /v1/hosts` answers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HostList {
+    pub hosts: Vec<HostReport>,
 }
 
 impl HostReport {
@@ -63,7 +74,16 @@ impl HostReport {
             waiting: None,
             as_of: None,
             took_ms: 0,
+            also_as: Vec::new(),
         }
+    }
+
+    /// Completes the row of a machine that answered something else than a list. `own` is what it says of itself.
+    pub fn told(&mut self, as_of: Timestamp, sources: &[SourceReport], own: Option<&Self>) {
+        self.heard(as_of, std::iter::empty(), sources);
+        self.sessions = own.and_then(|own| own.sessions);
+        self.live = own.and_then(|own| own.live);
+        self.waiting = own.and_then(|own| own.waiting);
     }
 
     /// Completes the row of a machine that answered.

@@ -11,6 +11,7 @@ pub mod node_agents;
 pub mod openclaw;
 pub mod opencode;
 pub mod pi;
+pub mod pi_rust;
 
 use std::fs::{self, File};
 use std::io::Read;

@@ -37,14 +37,7 @@ impl Pi {
         for (name, value) in [("PI_OFFLINE", "1"), ("PI_SKIP_VERSION_CHECK", "1"), ("PI_TELEMETRY", "0")] {
             home.set_env(name, value);
         }
-        let folder = home.path().join(".pi/agent");
-        fs::create_dir_all(&folder).expect("create Pi's folder");
-        let cost = json!({"input": 3, "output": 15, "cacheRead": 0.3, "cacheWrite": 3.75});
-        let model = json!({"id": "fake-1", "contextWindow": 128_000, "maxTokens": 4096, "cost": cost});
-        let provider = json!({"baseUrl": format!("{model_url}/v1"), "apiKey": "k", "api": "openai-completions",
-                              "models": [model]});
-        let models = json!({"providers": {"fake": provider}});
-        fs::write(folder.join("models.json"), models.to_string()).expect("write Pi's models");
+        write_models(home, model_url);
         Ok(Self { executable })
     }
 
@@ -68,4 +61,16 @@ impl Pi {
         let header: Value = serde_json::from_str(stdout.lines().next()?).ok()?;
         Some(header["id"].as_str()?.to_owned()).filter(|_| header["type"] == "session")
     }
+}
+
+/// The fake model in the file that Pi and Pi Rust share.
+pub(crate) fn write_models(home: &TestHome, model_url: &str) {
+    let folder = home.path().join(".pi/agent");
+    fs::create_dir_all(&folder).expect("create Pi's folder");
+    let cost = json!({"input": 3, "output": 15, "cacheRead": 0.3, "cacheWrite": 3.75});
+    let model = json!({"id": "fake-1", "contextWindow": 128_000, "maxTokens": 4096, "cost": cost});
+    let provider = json!({"baseUrl": format!("{model_url}/v1"), "apiKey": "k", "api": "openai-completions",
+                          "models": [model]});
+    let models = json!({"providers": {"fake": provider}});
+    fs::write(folder.join("models.json"), models.to_string()).expect("write Pi's models");
 }

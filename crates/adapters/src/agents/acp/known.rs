@@ -7,7 +7,7 @@ use agentctl_model::{Error, Intent};
 
 use crate::hold::HoldPlan;
 use crate::hold::acp::agent::{
-    Agent, CLAUDE_AGENT_ACP, CODEX_ACP, COPILOT, GEMINI, KIMI, OPENCODE, QWEN, UNKNOWN,
+    Agent, CLAUDE_AGENT_ACP, CODEX_ACP, COPILOT, GEMINI, KIMI, OPENCODE, PI_RUST, QWEN, UNKNOWN,
 };
 use crate::hold::acp::plan::AcpCommand;
 
@@ -35,6 +35,8 @@ struct Known {
     agent: Agent,
     /// Versions with which it was seen to work.
     versions: &'static str,
+    /// The flag that names the folder of its sessions, if it keeps none without it.
+    store_flag: Option<&'static str>,
 }
 
 /// Programs that run another one, which is then named by a later word.
@@ -50,6 +52,7 @@ static KNOWN: &[Known] = &[
         answers_as: "@agentclientprotocol/claude-agent-acp",
         agent: CLAUDE_AGENT_ACP,
         versions: "0.99.0",
+        store_flag: None,
     },
     Known {
         name: "acp:codex-acp",
@@ -60,6 +63,7 @@ static KNOWN: &[Known] = &[
         answers_as: "@agentclientprotocol/codex-acp",
         agent: CODEX_ACP,
         versions: "2.6.0",
+        store_flag: None,
     },
     Known {
         name: "acp:copilot",
@@ -70,6 +74,7 @@ static KNOWN: &[Known] = &[
         answers_as: "Copilot",
         agent: COPILOT,
         versions: "1.0.102",
+        store_flag: None,
     },
     Known {
         name: "acp:gemini",
@@ -80,6 +85,7 @@ static KNOWN: &[Known] = &[
         answers_as: "gemini-cli",
         agent: GEMINI,
         versions: "0.61.0",
+        store_flag: None,
     },
     Known {
         name: "acp:kimi",
@@ -90,6 +96,7 @@ static KNOWN: &[Known] = &[
         answers_as: "Kimi Code CLI",
         agent: KIMI,
         versions: "2.1.0",
+        store_flag: None,
     },
     Known {
         name: "acp:opencode",
@@ -100,6 +107,18 @@ static KNOWN: &[Known] = &[
         answers_as: "OpenCode",
         agent: OPENCODE,
         versions: "1.18.33",
+        store_flag: None,
+    },
+    Known {
+        name: "acp:pi-rust",
+        title: "Pi Rust over ACP",
+        command: &["pi-rust", "--acp"],
+        env: &[],
+        native: "pi-rust",
+        answers_as: "pi-agent",
+        agent: PI_RUST,
+        versions: "0.8.0",
+        store_flag: Some("--session-dir"),
     },
     Known {
         name: "acp:qwen",
@@ -110,6 +129,7 @@ static KNOWN: &[Known] = &[
         answers_as: "qwen-code",
         agent: QWEN,
         versions: "0.24.4",
+        store_flag: None,
     },
 ];
 
@@ -130,6 +150,7 @@ pub struct AcpAgent {
     pub is_configured: bool,
     /// Versions with which it was seen to work; empty if it never was.
     pub known_good: &'static str,
+    store_flag: Option<&'static str>,
     agent: Agent,
 }
 
@@ -145,6 +166,7 @@ impl AcpAgent {
             opening_timeout: OPENING_TIMEOUT,
             is_configured: false,
             known_good: known.versions,
+            store_flag: known.store_flag,
             agent: known.agent,
         }
     }
@@ -160,6 +182,7 @@ impl AcpAgent {
             opening_timeout: OPENING_TIMEOUT,
             is_configured: true,
             known_good: "",
+            store_flag: None,
             agent: UNKNOWN,
         }
     }
@@ -178,7 +201,10 @@ impl AcpAgent {
 
     /// How it is started to be held. The words go over the line.
     pub fn hold(&self, intent: &Intent) -> Result<HoldPlan, Error> {
-        let args: Vec<&str> = self.command.iter().skip(1).map(String::as_str).collect();
+        let store = intent.store.as_deref().and_then(std::path::Path::to_str);
+        let store = self.store_flag.zip(store).map(|(flag, store)| [flag, store]);
+        let args = self.command.iter().skip(1).map(String::as_str);
+        let args: Vec<&str> = args.chain(store.into_iter().flatten()).collect();
         let env: Vec<(&str, &str)> =
             self.env.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         let command = AcpCommand {

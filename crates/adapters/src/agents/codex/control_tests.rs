@@ -49,6 +49,7 @@ fn intent(words: String, conversation: Conversation) -> Intent {
         system_prompt: None,
         fresh_id: String::new(),
         more: Vec::new(),
+        store: None,
     }
 }
 

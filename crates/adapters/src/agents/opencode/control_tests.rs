@@ -92,6 +92,7 @@ fn bypass_overrules_every_rule_of_the_user() {
             system_prompt: None,
             fresh_id: String::new(),
             more: Vec::new(),
+            store: None,
         })
         .unwrap();
     assert_eq!(plan.args.last().map(String::as_str), Some("--model=maker/model-5"));

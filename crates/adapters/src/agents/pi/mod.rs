@@ -26,7 +26,7 @@ pub(crate) use file::entries::entries as entries_of_line;
 pub(crate) use file::header::Creator;
 pub(crate) use file::peek::{follow, read_last};
 pub(crate) use processes::{is_headless, is_pi};
-pub(crate) use shared_store::Store;
+pub(crate) use shared_store::{Store, settled};
 
 pub struct Pi;
 

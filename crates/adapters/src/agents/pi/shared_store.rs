@@ -84,6 +84,6 @@ impl Store<'_> {
 }
 
 /// The store of a root: where an environment variable moved it, or else in the agent's folder.
-fn settled(root: &Root) -> PathBuf {
+pub(crate) fn settled(root: &Root) -> PathBuf {
     root.store.clone().unwrap_or_else(|| root.path.join("sessions"))
 }

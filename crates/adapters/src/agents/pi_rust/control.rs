@@ -1,21 +1,22 @@
-//! How Pi Rust is started, resumed and stopped according to its source (0.8.0); never tried with the real
-//! agent. Pure.
+//! How Pi Rust is started, resumed, held and stopped. Pure.
 //!
 //! Its crate names the program `pi`, like Pi itself, which would misunderstand these flags. So the plan uses
 //! the name under which people install it beside Pi; a user with another name sets it in the settings.
-//! Nothing is written into its folder beforehand: the id is in the header that it prints before it calls the
-//! model.
+//! The id of a new session is in the header that it prints before it calls the model.
 
 use agentctl_model::{
-    Conversation, Error, FirstWords, IdSource, Intent, Process, Session, SpawnPlan, StopWay,
+    Conversation, Error, FirstWords, IdSource, Intent, Permission, Process, Session, SpawnPlan, StopWay,
 };
 
 use super::PiRust;
 use crate::agents::pi;
 use crate::control::permission::Modes;
-use crate::control::refusal::{named_by_path, names_no_file, no_fork};
+use crate::control::refusal::{named_by_path, names_no_file, no_fork, no_permission_mode};
 use crate::control::stdout::{in_order, words_at};
 use crate::control::{Control, interrupt_without_a_terminal, on_screen, then_words, with_prompt_on_stdin};
+use crate::hold::HoldPlan;
+use crate::hold::acp::agent::PI_RUST;
+use crate::hold::acp::plan::AcpCommand;
 
 const PROGRAM: &str = "pi-rust";
 const NAME: &str = "Pi Rust";
@@ -28,23 +29,34 @@ fn arguments(intent: &Intent, first: &[&str]) -> Result<(Vec<String>, Option<IdS
     names_no_file(&intent.words, NAME)?;
     let mut args: Vec<String> = first.iter().map(|&arg| arg.to_owned()).collect();
     let id = match &intent.conversation {
-        Conversation::New => None,
+        Conversation::New => {
+            args.extend(kept(intent)?);
+            None
+        }
         Conversation::Stored { id, place } => {
             args.extend(["--session".to_owned(), named_by_path(place)?.to_owned()]);
             Some(IdSource::Known(id.clone()))
         }
         Conversation::ForkOf { .. } => return Err(no_fork(NAME)),
     };
-    if let Some(model) = &intent.model {
-        args.push(format!("--model={model}"));
-    }
     // A run without a person denies everything that needs approval.
     args.extend(MODES.of(intent.permission).map(str::to_owned));
-    if let Some(more) = &intent.system_prompt {
-        args.push(format!("--append-system-prompt={more}"));
-    }
+    args.extend(model_and_instructions(intent));
     args.extend(intent.more.iter().cloned());
     Ok((args, id))
+}
+
+/// Without this a run with one prompt, and every session over ACP, is kept in memory only.
+fn kept(intent: &Intent) -> Result<[String; 2], Error> {
+    let unknown = || Error::refused("where Pi Rust keeps its sessions is not known").hint("set HOME");
+    let store = intent.store.as_deref().ok_or_else(unknown)?;
+    Ok(["--session-dir".to_owned(), named_by_path(store)?.to_owned()])
+}
+
+fn model_and_instructions(intent: &Intent) -> impl Iterator<Item = String> {
+    let model = intent.model.as_ref().map(|model| format!("--model={model}"));
+    let instructions = intent.system_prompt.as_ref().map(|more| format!("--append-system-prompt={more}"));
+    model.into_iter().chain(instructions)
 }
 
 /// The environment of its tools contains nothing about the session.
@@ -60,6 +72,28 @@ impl Control for PiRust {
         on_screen(PROGRAM, args, intent, id.unwrap_or(IdSource::Seen), NAME)
     }
 
+    /// Over ACP it looks at none of the flags for permissions: it asks before each tool that could change something.
+    fn hold(&self, intent: &Intent) -> Result<HoldPlan, Error> {
+        if let Some(wanted) = intent.permission.filter(|wanted| *wanted != Permission::Default) {
+            return Err(no_permission_mode("a held Pi Rust", wanted, &[Permission::Default]));
+        }
+        let args: Vec<String> = ["--acp".to_owned()]
+            .into_iter()
+            .chain(kept(intent)?)
+            .chain(model_and_instructions(intent))
+            .collect();
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        let command = AcpCommand {
+            title: NAME,
+            program: PROGRAM,
+            args: &args,
+            env: &[],
+            agent: PI_RUST,
+            instructions: "",
+        };
+        command.hold(&Intent { model: None, system_prompt: None, ..intent.clone() })
+    }
+
     fn learn_id(&self, said: FirstWords<'_>) -> Option<String> {
         let header = in_order(said.stdout).find(|event| event["type"] == "session")?;
         words_at(&header, "/id")
@@ -69,7 +103,7 @@ impl Control for PiRust {
         pi::complaint(said.stdout)
     }
 
-    /// In a run without a terminal an interrupt ends the turn; the effect of other signals is not known.
+    /// In a run without a terminal an interrupt ends the turn with its tools; every other signal kills it and leaves them.
     fn stop_way(&self, _session: &Session, process: &Process) -> StopWay {
         interrupt_without_a_terminal(pi::is_headless(&process.head))
     }

@@ -1,12 +1,12 @@
 //! Pi Rust (`pi_agent_rust`) is a port of Pi that stores its sessions in the same folders and format.
 //!
-//! It was never run: its facts come from its source. The header (the active leaf, the model) and the file
-//! names show how it differs from Pi. Its arguments stay visible, so `--session FILE` ties a process to its
-//! session.
+//! The header (the active leaf, the model) and the file names show how it differs from Pi. Its arguments stay visible,
+//! so `--session FILE` ties a process to its session. A run with one prompt, or over ACP, keeps nothing unless its start
+//! names the folder of the sessions.
 
 mod control;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, ProcessHead};
 
@@ -22,8 +22,7 @@ static CARD: Card = Card::new("pi-rust", "Pi Rust")
     .capabilities(&[Capability::Peek, Capability::Stop, Capability::Resume])
     .ways(ways::PI_RUST)
     .known_good("0.8.0")
-    .looks(pi::LOOKS)
-    .unverified();
+    .looks(pi::LOOKS);
 
 impl Adapter for PiRust {
     fn card(&self) -> &'static Card {
@@ -32,6 +31,10 @@ impl Adapter for PiRust {
 
     fn root(&self, environ: &Environ) -> Option<Root> {
         pi::root(environ, "PI_SESSIONS_DIR")
+    }
+
+    fn store_to_name(&self, root: &Root) -> Option<PathBuf> {
+        Some(pi::settled(root))
     }
 
     fn opening(&self, _root: &Root, _id: &str, place: &Path) -> Option<Opening> {

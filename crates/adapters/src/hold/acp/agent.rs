@@ -13,6 +13,11 @@ pub struct Agent {
     pub tokens: Counts,
     /// What is put before the id of a session that is loaded, and is not part of it.
     pub before_loaded: &'static str,
+    /// The error with which the agent refuses a prompt for a moment after it has answered the one before. It is sent
+    /// again.
+    pub not_yet: Option<i64>,
+    /// How the last message of a turn begins that failed, for an agent that ends such a turn like any other.
+    pub failure_notice: Option<&'static str>,
 }
 
 /// What becomes of a prompt while another is in flight.
@@ -78,6 +83,8 @@ pub const UNKNOWN: Agent = Agent {
     options: &[],
     tokens: Counts::Unknown,
     before_loaded: "",
+    not_yet: None,
+    failure_notice: None,
 };
 
 pub const GEMINI: Agent = Agent {
@@ -94,6 +101,8 @@ pub const GEMINI: Agent = Agent {
     // Gemini that starts in this project deletes every file with the name of an empty one, the session's own too. It
     // trims the id for the look-up and not for the name, so a space keeps the two names apart.
     before_loaded: " ",
+    not_yet: None,
+    failure_notice: None,
 };
 
 pub const QWEN: Agent = Agent {
@@ -109,6 +118,8 @@ pub const QWEN: Agent = Agent {
     ],
     tokens: Counts::Step,
     before_loaded: "",
+    not_yet: None,
+    failure_notice: None,
 };
 
 pub const COPILOT: Agent = Agent {
@@ -118,6 +129,8 @@ pub const COPILOT: Agent = Agent {
     options: &[],
     tokens: Counts::Session,
     before_loaded: "",
+    not_yet: None,
+    failure_notice: None,
 };
 
 pub const KIMI: Agent = Agent {
@@ -126,6 +139,20 @@ pub const KIMI: Agent = Agent {
     options: &[always("approve_always", OptionScope::Session)],
     tokens: Counts::Unknown,
     before_loaded: "",
+    not_yet: None,
+    failure_notice: None,
+};
+
+pub const PI_RUST: Agent = Agent {
+    queue: Queue::None,
+    // It trims, and knows one command.
+    commands: Commands { marks: &['/'], escape: Escape::Impossible },
+    options: &[],
+    tokens: Counts::Unknown,
+    before_loaded: "",
+    // It says that a turn is over before it has let go of it.
+    not_yet: Some(-32002),
+    failure_notice: Some("\n\nError: "),
 };
 
 pub const OPENCODE: Agent = Agent { queue: Queue::Agent, tokens: Counts::Step, ..UNKNOWN };

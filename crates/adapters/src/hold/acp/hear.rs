@@ -7,8 +7,8 @@ use super::agent::{Counts, Queue};
 use super::asked::{self, Asked};
 use super::greeting::{Greeting, short};
 use super::wire::{
-    self, BAD_PARAMS, CANCELLED, CancelRequest, Elicitation, Initialized, Message, NO_METHOD, OfSession,
-    Opened, RequestPermission, RpcError, SessionUpdate, ToolCall, UpdateHead,
+    self, BAD_PARAMS, CANCELLED, CancelRequest, Chunk, Elicitation, Initialized, Message, NO_METHOD,
+    OfSession, Opened, RequestPermission, RpcError, SessionUpdate, ToolCall, UpdateHead,
 };
 use super::{Acp, Call, LONGEST_ID, LONGEST_PENDING, MOST_PENDING, Start, settings};
 use crate::hold::lines::Line;
@@ -16,6 +16,12 @@ use crate::hold::{Said, Step};
 
 /// The error with which agents ask for a login.
 const LOGIN_NEEDED: i64 = -32000;
+
+/// The words of a failure that a piece of text tells.
+fn failure(update: &RawValue, notice: &str) -> Option<String> {
+    let text = wire::read::<Chunk>(Some(update))?.content?.text?;
+    text.strip_prefix(notice).map(short)
+}
 
 impl Acp {
     pub(super) fn hear_line(&mut self, line: &Line, step: &mut Step) {
@@ -202,6 +208,7 @@ impl Acp {
                 if self.agent.tokens == Counts::Step {
                     self.usage.take_tokens(head.meta.and_then(|meta| meta.usage), Counts::Step);
                 }
+                self.failure = self.agent.failure_notice.and_then(|notice| failure(update, notice));
                 self.goes_on(step);
             }
             Some("usage_update") => {

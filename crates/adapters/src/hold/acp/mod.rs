@@ -100,6 +100,8 @@ pub struct Acp {
     is_denied: bool,
     calls: Calls,
     usage: Usage,
+    /// The notice of a failure that the agent wrote last.
+    failure: Option<String>,
     last_end: Option<TurnEnd>,
     lost: Option<String>,
 }
@@ -134,6 +136,7 @@ impl Acp {
             is_denied: false,
             calls: Calls::default(),
             usage: Usage::default(),
+            failure: None,
             last_end: None,
             lost: None,
         }

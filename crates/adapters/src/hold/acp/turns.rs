@@ -19,12 +19,18 @@ pub(super) struct Message {
     pub(super) as_command: bool,
 }
 
+/// How often a prompt is sent again that the agent does not take yet: each time takes one answer of the agent.
+const MOST_TRIES: u32 = 1000;
+
 /// A prompt in flight.
 #[derive(Debug)]
 pub(super) struct Prompt {
     id: u64,
     /// Who waits to hear that it was taken.
     pub(super) ticket: Option<Ticket>,
+    /// What to send again, if the agent may not take it yet.
+    text: Option<String>,
+    tries: u32,
 }
 
 impl Acp {
@@ -56,14 +62,32 @@ impl Acp {
     fn prompt(&mut self, message: Message, step: &mut Step) {
         let Message { ticket, words, as_command } = message;
         let text = if as_command { words } else { self.agent.commands.plain(&words).unwrap_or(words) };
-        let params = json!({"sessionId": self.session, "prompt": [{"type": "text", "text": text}]});
-        let id = self.request("session/prompt", &params, step);
+        let id = self.request_prompt(&text, step);
         if self.prompts.is_empty() {
             step.said.push(Said::TurnOpened);
         } else {
             self.echo(step);
         }
-        self.prompts.push_back(Prompt { id, ticket: Some(ticket) });
+        let text = self.agent.not_yet.map(|_| text);
+        self.prompts.push_back(Prompt { id, ticket: Some(ticket), text, tries: 0 });
+    }
+
+    fn request_prompt(&mut self, text: &str, step: &mut Step) -> u64 {
+        let params = json!({"sessionId": self.session, "prompt": [{"type": "text", "text": text}]});
+        self.request("session/prompt", &params, step)
+    }
+
+    /// Sends a prompt again that the agent refused because it had not let go of the turn before. Returns whether it did.
+    fn sent_again(&mut self, at: usize, error: &RpcError, step: &mut Step) -> bool {
+        let prompt = &self.prompts[at];
+        let is_early = self.agent.not_yet == Some(error.code) && at == 0 && prompt.ticket.is_some();
+        let Some(text) = prompt.text.clone().filter(|_| is_early && prompt.tries < MOST_TRIES) else {
+            return false;
+        };
+        let id = self.request_prompt(&text, step);
+        let prompt = &mut self.prompts[at];
+        (prompt.id, prompt.tries) = (id, prompt.tries + 1);
+        true
     }
 
     /// Sends what waits, as far as the agent takes it now.
@@ -127,6 +151,11 @@ impl Acp {
             return self.echoed(id, step);
         };
         if let Err(error) = &outcome
+            && self.sent_again(at, error, step)
+        {
+            return;
+        }
+        if let Err(error) = &outcome
             && NOT_TAKEN.contains(&error.code)
             && let Some(ticket) = self.prompts[at].ticket.take()
         {
@@ -137,7 +166,10 @@ impl Acp {
         let end = match outcome {
             Ok(prompted) => {
                 let prompted = prompted.unwrap_or_default();
-                let end = end(prompted.stop_reason.as_deref());
+                let end = match (end(prompted.stop_reason.as_deref()), self.failure.take()) {
+                    (TurnEnd::Ended, Some(words)) => TurnEnd::Failed { words },
+                    (end, _) => end,
+                };
                 let quota = prompted.meta.and_then(|meta| meta.quota).and_then(|quota| quota.token_count);
                 self.usage.take_tokens(prompted.usage.or(quota), self.agent.tokens);
                 end

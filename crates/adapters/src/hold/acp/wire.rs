@@ -212,6 +212,21 @@ pub(super) struct UpdateHead<'a> {
     pub(super) size: Option<u64>,
 }
 
+/// A piece of what the agent writes.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Chunk {
+    #[serde(deserialize_with = "lenient")]
+    pub(super) content: Option<ChunkContent>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct ChunkContent {
+    #[serde(deserialize_with = "lenient")]
+    pub(super) text: Option<String>,
+}
+
 /// One page of the agent's own list.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]

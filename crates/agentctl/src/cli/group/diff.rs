@@ -7,7 +7,7 @@ use agentctl_fleet::Slot;
 use agentctl_fleet::worktree::Form;
 use agentctl_model::{ErrorKind, text};
 
-use super::Name;
+use super::{Name, over_hosts};
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -39,6 +39,14 @@ pub(crate) struct Args {
 const WIDEST: usize = 500;
 
 pub(super) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
+    if let Some(asked) = args.name.asked(false, surroundings)? {
+        if asked.local {
+            let failure =
+                Failure::new(ErrorKind::Usage, "patches are of this machine or of others, not of both");
+            return Err(failure.hint("name the other machines with --host, or leave it out"));
+        }
+        return over_hosts::diff(&asked, &args.name.group, (&args.slot, args.stat), args.json, out);
+    }
     let (group, _) = args.name.find(&surroundings.fleet()?, false)?;
     let slots = group.chosen(&args.slot).map_err(|unknown| {
         let message = format!("group {} has no slot `{}`", group.name, text::one_line(&unknown.slot));

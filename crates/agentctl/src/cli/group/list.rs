@@ -2,11 +2,13 @@
 
 use std::io::Write;
 
-use agentctl_fleet::read::groups::GroupList;
+use agentctl_fleet::read::groups::{GroupList, Groups};
 use agentctl_fleet::{Group, Slot};
 use agentctl_model::text;
 
 use super::super::coverage;
+use super::super::host_args::HostArgs;
+use super::over_hosts;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -18,6 +20,8 @@ use crate::surroundings::Surroundings;
 /// List the groups with the states of their sessions
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
+    #[command(flatten)]
+    hosts: HostArgs,
     /// One JSON object: groups, sources
     #[arg(long)]
     json: bool,
@@ -25,6 +29,10 @@ pub(crate) struct Args {
 
 pub(super) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let found = surroundings.fleet()?.groups(None, false);
+    if let Some(asked) = super::elsewhere(&args.hosts, false, surroundings)? {
+        let own = if asked.local { found } else { Groups::default() };
+        return over_hosts::list(&asked, GroupList::from(own), args.json, out);
+    }
     if args.json {
         json::answer(out, &GroupList::from(found))?;
         return Ok(Exit::Done);

@@ -2,6 +2,7 @@
 
 mod diff;
 mod list;
+mod over_hosts;
 mod show;
 
 use std::io::Write;
@@ -14,10 +15,12 @@ use clap::builder::NonEmptyStringValueParser;
 use clap_complete::engine::ArgValueCompleter;
 
 use super::complete;
+use super::host_args::HostArgs;
 use super::stop::stop_all;
 use super::target::Found;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
+use crate::link::hosts::{Asked, Located};
 use crate::output::Output;
 use crate::render::time;
 use crate::surroundings::Surroundings;
@@ -50,6 +53,8 @@ struct Name {
     /// The name of the group, as in g-4f2a1c, or a beginning that only one has
     #[arg(value_name = "GROUP", value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(complete::groups))]
     group: String,
+    #[command(flatten)]
+    hosts: HostArgs,
 }
 
 /// End every session of a group that lives, and take back what is only starting
@@ -78,6 +83,11 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
 }
 
 impl Name {
+    /// The other machines that are meant, if any are; this one stands beside them as `local`.
+    fn asked(&self, acts: bool, surroundings: &Surroundings) -> Result<Option<Asked>, Failure> {
+        elsewhere(&self.hosts, acts, surroundings)
+    }
+
     /// The group, and the coverage of its agents.
     fn find(&self, fleet: &Fleet, usage: bool) -> Result<(Group, Vec<SourceReport>), Failure> {
         let meant = meant(&self.group, fleet)?;
@@ -89,6 +99,14 @@ impl Name {
         })?;
         Ok((group, found.sources))
     }
+}
+
+/// The machines of a command, if they are others than this one alone.
+fn elsewhere(hosts: &HostArgs, acts: bool, surroundings: &Surroundings) -> Result<Option<Asked>, Failure> {
+    let Some(roster) = hosts.roster(surroundings)? else { return Ok(None) };
+    let own_name = agentctl_fleet::own_name();
+    let asked = if acts { hosts.meant(&roster, &own_name)? } else { hosts.asked(&roster, &own_name)? };
+    Ok(Some(asked).filter(|asked| !asked.is_here()))
 }
 
 /// The name of the group that was typed in full or by its beginning.
@@ -108,6 +126,17 @@ pub(crate) fn meant(typed: &str, fleet: &Fleet) -> Result<String, Failure> {
 fn stop(args: &StopArgs, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let settings = surroundings.settings()?;
     let fleet = surroundings.fleet_under(&settings);
+    if let Some(asked) = args.name.asked(true, surroundings)? {
+        if asked.local && args.name.find(&fleet, false).is_ok() {
+            let failure =
+                Failure::new(ErrorKind::Usage, "sessions of this machine are stopped without --host");
+            return Err(
+                failure.hint("name the other machines with --host, and stop those here by themselves")
+            );
+        }
+        let options = (args.grace, args.force);
+        return over_hosts::stop(&asked, &args.name.group, options, args.json, out);
+    }
     let caller = surroundings.caller(&settings)?;
     let (group, sources) = args.name.find(&fleet, false)?;
     let name = group.name.clone();
@@ -122,6 +151,7 @@ fn stop(args: &StopArgs, surroundings: &Surroundings, out: &mut Output) -> Resul
         }
     }
     let options = StopOptions { grace: args.grace, force: args.force, asker: Asker::this_process(false) };
-    let live = Found { sessions: live, bad: Vec::new() };
+    let here = |found| Located { found, sources: Vec::new(), far: None, as_of: None };
+    let live = Found { sessions: live.into_iter().map(here).collect(), bad: Vec::new() };
     stop_all(&live, options, args.json, &fleet, &caller, out)
 }

@@ -9,7 +9,7 @@ use agentctl_fleet::worktree::DiffStat;
 use agentctl_model::text;
 
 use super::super::coverage;
-use super::Name;
+use super::{Name, over_hosts};
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -31,8 +31,16 @@ pub(crate) struct Args {
 
 pub(super) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let fleet = surroundings.fleet()?;
-    let (group, sources) = args.name.find(&fleet, true)?;
     let now = surroundings.now();
+    if let Some(asked) = args.name.asked(false, surroundings)? {
+        let own = asked.local.then(|| args.name.find(&fleet, true)).and_then(Result::ok);
+        let own = own.map(|(group, sources)| {
+            let changes = group.slots.iter().map(|slot| slot.diffstat().ok().flatten()).collect();
+            GroupView::new(group, changes, sources, now)
+        });
+        return over_hosts::show(&asked, &args.name.group, own, args.json, out);
+    }
+    let (group, sources) = args.name.find(&fleet, true)?;
     let mut changes = Vec::new();
     for slot in &group.slots {
         // A working tree that git cannot read does not affect the others.

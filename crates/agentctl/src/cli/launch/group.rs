@@ -12,6 +12,7 @@ use crate::cli::wait;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::link::hosts::Located;
 use crate::output::Output;
 use crate::render::table::{Cell, Column, Table};
 use crate::render::width::wrap;
@@ -61,7 +62,8 @@ fn wait_for_all(
     surroundings: &Surroundings,
     out: &mut Output,
 ) -> Result<Exit, Failure> {
-    let started = sessions.iter().map(|(_, session)| (**session).clone()).collect();
+    let here = |found| Located { found, sources: Vec::new(), far: None, as_of: None };
+    let started = sessions.iter().map(|(_, session)| here((**session).clone())).collect();
     let ended = wait::for_turns(started, silent, fleet, surroundings, out)?;
     for (_, session) in sessions {
         if let Some(now) = fleet.again(session) {

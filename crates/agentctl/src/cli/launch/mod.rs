@@ -1,6 +1,7 @@
 //! `agentctl launch`: start an agent, or several side by side, and return with the agents' own ids.
 
 mod dry_run;
+mod far;
 mod gateway;
 mod group;
 mod matrix;
@@ -24,10 +25,12 @@ use clap_complete::engine::ArgValueCompleter;
 
 use self::pairs::Pairs;
 use self::stay::StayArgs;
+use super::host_args::HostArgs;
 use super::trust;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::link::daemon_process::DaemonProcess;
+use crate::link::hosts::{Located, Roster};
 use crate::output::Output;
 use crate::settings::{Mistake, Settings};
 use crate::surroundings::Surroundings;
@@ -44,6 +47,8 @@ use crate::surroundings::Surroundings;
     agentctl launch codex 'Fix it' -- --profile work\n\n\
     Several agents get a working tree each, beside the repository, and form a group;\n\
     at most 100 are launched at once.\n\
+    With --host it runs on that machine: folders and files are those there, so --cwd\n\
+    is named from / on. Over several hosts the agents are spread, or one runs on each.\n\
     The agent runs on when this command has returned: `agentctl logs -f ID`.")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct Args {
@@ -110,6 +115,8 @@ pub(crate) struct Args {
     /// Wait until the turn is over
     #[arg(long)]
     wait: bool,
+    #[command(flatten)]
+    hosts: HostArgs,
     /// The session object as JSON; for several {group, sessions, failed}
     #[arg(long)]
     json: bool,
@@ -119,6 +126,12 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
+    if args.hosts.are_given() {
+        let asked = args.hosts.meant(&Roster::of(surroundings)?, &agentctl_fleet::own_name())?;
+        if !asked.is_here() {
+            return far::run(args, &asked, surroundings, out);
+        }
+    }
     let settings = surroundings.settings()?;
     let launcher = surroundings.launcher(&settings)?;
     let plan = args.plan(surroundings, &settings, &launcher)?;
@@ -142,6 +155,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     let place = gateway::words(&order, args.gateway.is_some(), &launcher.fleet);
     let place = place.or_else(|| turn::on_screen(&order));
     let session = turn::carry_out(order, &plan.words, &what, &launcher, surroundings, out)?;
+    let session = Located { found: session, sources: Vec::new(), far: None, as_of: None };
     turn::tell(&session, place.as_deref(), (args.wait, args.json), &launcher.fleet, surroundings, out)
 }
 

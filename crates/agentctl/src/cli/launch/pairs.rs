@@ -21,6 +21,12 @@ enum PairArg {
 impl Pairs {
     /// Every agent with each model that follows it; the settings supply what is missing.
     pub(super) fn slots(&self, defaults: &Defaults) -> Result<Vec<Choice>, Failure> {
+        let choice = |(adapter, model)| defaults.choice(adapter, model).ok_or_else(unnamed);
+        self.unsettled().into_iter().map(choice).collect()
+    }
+
+    /// The same as they were typed.
+    pub(super) fn unsettled(&self) -> Vec<(Option<String>, Option<String>)> {
         let mut agents: Vec<(Option<String>, Vec<String>)> = Vec::new();
         for arg in &self.args {
             match (arg, agents.last_mut()) {
@@ -35,7 +41,7 @@ impl Pairs {
         let slots = agents.into_iter().flat_map(|(adapter, models)| {
             let models: Vec<Option<String>> =
                 if models.is_empty() { vec![None] } else { models.into_iter().map(Some).collect() };
-            models.into_iter().map(move |model| defaults.choice(adapter.clone(), model).ok_or_else(unnamed))
+            models.into_iter().map(move |model| (adapter.clone(), model))
         });
         slots.collect()
     }

@@ -47,13 +47,16 @@ impl Prompt {
         &self.files
     }
 
-    /// The whole prompt as one text. `listed` is a prompt from a file, which counts when none was typed.
-    pub(super) fn words(
-        &self,
-        listed: Option<&str>,
-        caller: &Caller,
-        surroundings: &Surroundings,
-    ) -> Result<String, Failure> {
+    pub(super) fn issue(&self) -> (Option<u64>, Option<&str>) {
+        (self.issue, self.repo.as_deref())
+    }
+
+    pub(super) fn max_file_size(&self) -> u64 {
+        self.max_file_size
+    }
+
+    /// What was typed or listed, without what another machine attaches to it.
+    pub(super) fn alone(&self, listed: Option<&str>) -> Result<Option<String>, Failure> {
         let typed = self.text.as_deref().or(self.word.as_deref());
         let prompt = match typed.or(listed) {
             // In a file a dash has no special meaning.
@@ -64,6 +67,17 @@ impl Prompt {
             return Err(Failure::new(ErrorKind::Usage, "there is no prompt")
                 .hint("give one with -p, or -p - for standard input"));
         }
+        Ok(prompt)
+    }
+
+    /// The whole prompt as one text. `listed` is a prompt from a file, which counts when none was typed.
+    pub(super) fn words(
+        &self,
+        listed: Option<&str>,
+        caller: &Caller,
+        surroundings: &Surroundings,
+    ) -> Result<String, Failure> {
+        let prompt = self.alone(listed)?;
         let attachments = Attachments {
             issue: self.issue.map(|number| Issue { number, repo: self.repo.clone() }),
             spec: self.spec.as_ref().map(|spec| surroundings.meant(spec)),

@@ -49,11 +49,6 @@ impl Answer {
         let Ok(problem) = serde_json::from_slice::<Problem>(&self.body) else {
             return Failure::new(ErrorKind::Failed, format!("the daemon answered {}", self.head.status));
         };
-        let failure = Failure::new(problem.kind(), problem.detail.clone());
-        // A hint that names a route is meant for programs and is no next step at a command line.
-        match &problem.hint {
-            Some(hint) if !hint.starts_with("GET /") => failure.hint(hint),
-            _ => failure,
-        }
+        Failure::from(&problem)
     }
 }

@@ -302,9 +302,13 @@ pub(crate) fn candidates(sessions: &[Surveyed], view: &View<'_>, width: usize) -
         let shown = told_apart_by_it.then(|| path::shown(&session.config_root, view.home));
         Cell::plain(shown.unwrap_or_default())
     };
+    let own = agentctl_fleet::own_name();
     for session in sessions.iter().map(|surveyed| &surveyed.session) {
         table.row(vec![
-            Cell::plain(text::one_line(&session.id)),
+            Cell::plain(text::one_line(&match session.host.as_str() {
+                here if here.is_empty() || here == own => session.id.clone(),
+                there => format!("{there}/{}", session.id),
+            })),
             status(session, view.now),
             Cell::plain(text::one_line(&session.adapter)),
             root(session),

@@ -32,7 +32,7 @@ pub(super) fn of(name: &str) -> Option<Value> {
         }),
         "Event" => json!({
             "cursor": "5f0c2a91-17", "type": "session.waiting", "at": "2026-11-15T07:05:12Z", "host": "box",
-            "adapter": "claude-code", "sessionId": ID, "previous": "running", "session": session(), "source": null, "fuse": null, "lock": null,
+            "adapter": "claude-code", "sessionId": ID, "previous": "running", "session": session(), "source": null, "fuse": null, "lock": null, "action": null,
         }),
         "Entry" => json!({
             "at": "2026-11-15T07:05:10Z", "role": "agent", "kind": "message", "text": "I will run the tests first.",

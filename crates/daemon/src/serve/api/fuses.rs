@@ -28,6 +28,10 @@ pub(crate) async fn set(
     headers: HeaderMap,
     Body(spec): Body<FuseSpec>,
 ) -> Result<Response, Problem> {
+    peer.check_chosen(&[
+        ("onExpire.script", spec.on_expire.script.is_some()),
+        ("onExpire.webhook", spec.on_expire.webhook.is_some()),
+    ])?;
     let found = match spec.selector() {
         Some(selector) => Some(find(&app, &peer, &headers, selector, Purpose::Act).await?.1),
         None => None,

@@ -89,7 +89,7 @@ pub(crate) async fn stop(
     let stopped = run_blocking(move || {
         let caller = app.settings.launcher(None).map_err(Problem::failed)?.caller;
         let (_, live) = find(&fleet, &name, false)?.0.cancel_starting();
-        json(&StopAnswer { sessions: fleet.stop_all(&live, &caller, options, |_, _| {}) })
+        json(&StopAnswer { sessions: fleet.stop_all(&live, &caller, options) })
     });
     stopped.await.map(answer)
 }

@@ -1,5 +1,6 @@
 //! The API. One table of routes produces both the router and the document, so that they cannot disagree.
 
+mod actions;
 mod adapters_and_health;
 mod body;
 mod daemon;
@@ -8,6 +9,7 @@ mod examples;
 mod extract;
 mod fuses;
 mod groups;
+mod hosts;
 mod inbox;
 mod launch;
 mod locks;
@@ -37,6 +39,7 @@ pub(crate) use body::{AbsolutePath, AdapterName, Length};
 pub use daemon::DaemonStatus;
 pub use messages::Messages;
 pub use openapi::{document, text as document_text};
+pub(crate) use sessions::run_blocking;
 pub use usage::usage_pairs;
 
 pub(crate) type App = Arc<Shared>;
@@ -56,14 +59,14 @@ pub(crate) async fn no_such_route(method: Method, uri: Uri) -> Problem {
 }
 
 /// Serializes any plain object as a response body.
-fn json(value: &impl Serialize) -> Result<Bytes, Problem> {
+pub(crate) fn json(value: &impl Serialize) -> Result<Bytes, Problem> {
     let mut body = Vec::new();
     let written = agentctl_model::text::json::write(&mut body, value);
     written.map_err(|error| Problem::failed(format!("the answer cannot be written: {error}")))?;
     Ok(body.into())
 }
 
-fn answer(body: Bytes) -> Response {
+pub(crate) fn answer(body: Bytes) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], body).into_response()
 }
 

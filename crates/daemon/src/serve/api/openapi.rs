@@ -7,8 +7,9 @@ use serde_json::{Map, Value, json};
 
 use super::routes::{Answers, Operation, ROUTES, Route, SchemaOf, Takes};
 use super::{answer, examples};
+use crate::serve::elsewhere;
 use crate::serve::problem::{KINDS, ProblemObject};
-use crate::serve::query::Parameter;
+use crate::serve::query::{HOST, Parameter, Parameters};
 use crate::wire::WRITE;
 
 const ABOUT: &str = "The coding-agent sessions of one machine, as they are at the moment of the question.\n\n\
@@ -192,7 +193,8 @@ fn parameters(route: &Route, operation: &Operation) -> Vec<Value> {
         let schema = json!({"type": "string", "minLength": 1});
         json!({"name": "id", "in": "path", "required": true, "description": words, "schema": schema})
     });
-    let query = operation.query.iter().copied().flatten().map(Parameter::described);
+    let host: &[Parameters] = if elsewhere::reaches(route.path) { &[HOST] } else { &[] };
+    let query = operation.query.iter().chain(host).copied().flatten().map(Parameter::described);
     let header = operation.header.map(|(name, words)| {
         json!({"name": name, "in": "header", "required": false, "description": words, "schema": {"type": "string"}})
     });

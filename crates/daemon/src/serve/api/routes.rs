@@ -8,14 +8,14 @@ use agentctl_fleet::read::inbox::{Inbox, PutAwayReport};
 use agentctl_fleet::worktree::{Cleaned, NewTree, Trees};
 use agentctl_fleet::{AdapterEntry, Explanation, ListAnswer, UsageAnswer};
 use agentctl_model::search::Hit;
-use agentctl_model::{DirectoryHolder, Fuse, Session};
+use agentctl_model::{DirectoryHolder, Fuse, HostList, Session};
 use axum::routing::{MethodRouter, delete, get, post};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value};
 
 use super::{
-    App, DaemonStatus, adapters_and_health, daemon, events, fuses, groups, inbox, launch, locks, messages,
-    openapi, search, sessions, steer, usage, worktrees,
+    App, DaemonStatus, actions, adapters_and_health, daemon, events, fuses, groups, hosts, inbox, launch,
+    locks, messages, openapi, search, sessions, steer, usage, worktrees,
 };
 use crate::fuses::{Extension, FuseList, FuseSpec};
 use crate::serve::query::{DETAIL, LIST, Parameters, TARGET};
@@ -424,6 +424,17 @@ pub(crate) const ROUTES: &[Route] = &[
         handler: || get(events::stream),
     },
     Route {
+        path: "/v1/actions",
+        operations: &[Operation::post(
+            "tellAction",
+            "Tell what a program asked for, as an event",
+            of::<actions::ActionTold>,
+        )
+        .takes(of::<actions::ActionBody>)
+        .notes("On the unix socket alone: `agentctl mcp` and `agentctl acp` tell what they did, and on whose behalf.")],
+        handler: || post(actions::tell),
+    },
+    Route {
         path: "/v1/fuses",
         operations: &[
             Operation::get("listFuses", "List the fuses that are set", Answers::Json(of::<FuseList>))
@@ -456,6 +467,16 @@ pub(crate) const ROUTES: &[Route] = &[
         )
         .fails(&[500])],
         handler: || get(adapters_and_health::adapters),
+    },
+    Route {
+        path: "/v1/hosts",
+        operations: &[Operation::get(
+            "listHosts",
+            "List the machines that can be asked, and how each was heard",
+            Answers::Json(of::<HostList>),
+        )
+        .fails(&[500])],
+        handler: || get(hosts::list),
     },
     Route {
         path: "/v1/daemon",

@@ -11,7 +11,7 @@ use axum::response::Response;
 
 use super::extract::Id;
 use super::{App, answer, json, wants_whole};
-use crate::run::descriptors;
+use crate::run::{clock, descriptors};
 use crate::serve::chosen_sources;
 use crate::serve::problem::Problem;
 use crate::serve::query;
@@ -47,7 +47,11 @@ pub(crate) async fn one(State(app): State<App>, request: SessionRequest) -> Resu
     let whole = wants_whole(headers);
     let purpose = if query::flag_on_by_default(pairs, "usage") { Purpose::Show } else { Purpose::Read };
     look_up(&app, "one", request, (purpose, whole), move |found, sources| {
-        if whole { json(&SessionLookup { found, sources }) } else { json(&found.session) }
+        if whole {
+            json(&SessionLookup { found, sources, as_of: Some(clock::now()) })
+        } else {
+            json(&found.session)
+        }
     })
     .await
 }
@@ -133,7 +137,7 @@ fn enough_descriptors() -> Result<(), Problem> {
 }
 
 /// Runs blocking work off the server's threads.
-pub(super) async fn run_blocking<T: Send + 'static>(
+pub(crate) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {
     tokio::task::spawn_blocking(work)

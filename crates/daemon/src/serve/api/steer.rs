@@ -43,6 +43,9 @@ pub(crate) struct StopBody {
 pub(crate) struct SendBody {
     #[schemars(length(min = 1))]
     message: String,
+    /// Mean it as a command of the agent, such as /compact.
+    #[serde(default)]
+    command: bool,
     /// How long the agent may take to accept it: 30s by default.
     #[schemars(with = "Option<Length>")]
     timeout: Option<String>,
@@ -141,9 +144,10 @@ pub(crate) async fn send(
     Body(body): Body<SendBody, WORDS>,
 ) -> Result<Response, Problem> {
     check_words(&body.message).map_err(Problem::usage)?;
+    peer.check_chosen(&[("command", body.command)])?;
     let selector = selector(id, &pairs);
     let (fleet, target) = find(&app, &peer, &headers, selector, Purpose::Act).await?;
-    let options = options(body.timeout.as_deref(), &peer)?;
+    let options = SteerOptions { as_command: body.command, ..options(body.timeout.as_deref(), &peer)? };
     let sent = run_blocking(move || json(&fleet.send(&target, &body.message, options)?));
     sent.await.map(answer)
 }

@@ -41,6 +41,12 @@ pub(crate) const DETAIL: Parameters = &[Parameter::flag_on_by_default(
     "tokens and cost even where the whole conversation must be read",
 )];
 
+/// The query parameter that names another machine.
+pub(crate) const HOST: Parameters = &[Parameter::text(
+    "host",
+    "ask this machine of config.toml instead, `local`, or in a list `all`; may be repeated there",
+)];
+
 pub(crate) type Pairs = Vec<(String, String)>;
 
 /// Parses a query string. An unknown name is an error: a misspelt filter must not widen an answer.
@@ -161,7 +167,7 @@ pub fn encode(text: &str) -> String {
     agentctl_adapters::wire::http::escaped(text)
 }
 
-fn decode(text: &str) -> Result<String, Problem> {
+pub(crate) fn decode(text: &str) -> Result<String, Problem> {
     let bad = || Problem::usage(format!("`{text}` is not well encoded"));
     // The decoder would pass a `%` that begins no escape through unchanged, so this is checked first.
     let is_escape =

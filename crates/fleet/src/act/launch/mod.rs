@@ -93,6 +93,9 @@ impl Fleet {
             Error::refused(format!("{} sessions can only be read, not started", order.adapter))
                 .hint("`agentctl adapters` shows what can be done with which agent")
         })?;
+        let source = self.source(&order.adapter, &order.root);
+        let store = source.and_then(|source| source.adapter.store_to_name(&source.root));
+        let intent = &Intent { store, ..intent.clone() };
         let (mut plan, way) = if order.terminal {
             if let Some(via) = via {
                 return Err(Error::refused(format!("{} has no screen of its own over ACP", via.name))

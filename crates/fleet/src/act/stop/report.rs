@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use agentctl_model::{EndedBy, Error, ProcessEntry, Rule, Session, Surveyed};
 use schemars::JsonSchema;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{LOOK, StopOptions, TerminationReport};
 use crate::{Caller, Fleet};
@@ -13,13 +13,13 @@ use crate::{Caller, Fleet};
 const WRITING: Duration = Duration::from_secs(5);
 
 /// What `stop --json` prints and the API answers.
-#[derive(Debug, Default, Serialize, JsonSchema)]
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct StopAnswer {
     pub sessions: Vec<StopReport>,
 }
 
 /// What became of one session that was to be stopped.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StopReport {
     id: String,
@@ -35,7 +35,7 @@ pub struct StopReport {
     /// `null` when it is open nowhere.
     pub open_in: Option<String>,
     /// Why it was not stopped.
-    #[serde(serialize_with = "message")]
+    #[serde(serialize_with = "message", deserialize_with = "failed", default)]
     #[schemars(with = "Option<String>")]
     pub error: Option<Error>,
     /// The session as it is afterwards; `null` when it could not be looked at again.
@@ -46,6 +46,11 @@ pub struct StopReport {
 #[expect(clippy::ref_option, reason = "serde passes the field by reference")]
 fn message<S: Serializer>(error: &Option<Error>, out: S) -> Result<S::Ok, S::Error> {
     error.as_ref().map(|error| &error.message).serialize(out)
+}
+
+/// What another machine wrote.
+fn failed<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Error>, D::Error> {
+    Ok(Option::<String>::deserialize(from)?.map(Error::failed))
 }
 
 impl StopReport {
@@ -82,25 +87,14 @@ impl Fleet {
         Ok(StopReport::new(&target.key.id, Ok(ended), now))
     }
 
-    /// Stops these one after the other; a failure does not prevent the others. `observe` is called before each stop, and
-    /// again with its report.
-    pub fn stop_all(
-        &self,
-        targets: &[Surveyed],
-        caller: &Caller,
-        options: StopOptions,
-        mut observe: impl FnMut(&Surveyed, Option<&StopReport>),
-    ) -> Vec<StopReport> {
-        let mut reports = Vec::with_capacity(targets.len());
-        for target in targets {
-            observe(target, None);
-            let report = self.stop(target, caller, options).unwrap_or_else(|error| {
+    /// Stops these one after the other; a failure does not prevent the others.
+    pub fn stop_all(&self, targets: &[Surveyed], caller: &Caller, options: StopOptions) -> Vec<StopReport> {
+        let stop = |target: &Surveyed| {
+            self.stop(target, caller, options).unwrap_or_else(|error| {
                 StopReport::new(&target.key.id, Err(error), Some((*target.session).clone()))
-            });
-            observe(target, Some(&report));
-            reports.push(report);
-        }
-        reports
+            })
+        };
+        targets.iter().map(stop).collect()
     }
 
     /// The same session after a stop. Its runner takes a moment to write down how the process ended; one that takes

@@ -221,6 +221,7 @@ impl LaunchOrder {
             system_prompt: self.system_prompt.clone(),
             fresh_id: self.fresh_id.clone(),
             more: self.args.clone(),
+            store: None,
         }
     }
 

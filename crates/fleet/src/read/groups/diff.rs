@@ -1,27 +1,30 @@
 //! What the slots of a group have done, as `group diff --json` prints it and the API answers.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Group, Slot};
 use crate::worktree::Form;
 
 /// What `group diff --json` prints and `GET /v1/groups/{id}/diff` answers.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct GroupDiff {
-    group: String,
-    slots: Vec<SlotDiff>,
+    pub group: String,
+    pub slots: Vec<SlotDiff>,
 }
 
 /// What one slot has done in its working tree.
-#[derive(Debug, Serialize, JsonSchema)]
-struct SlotDiff {
-    slot: String,
-    worktree: Option<String>,
-    branch: Option<String>,
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct SlotDiff {
+    pub slot: String,
+    pub worktree: Option<String>,
+    pub branch: Option<String>,
     /// `null` where there is nothing to compare, which `error` may say more about.
-    diff: Option<String>,
-    error: Option<String>,
+    pub diff: Option<String>,
+    pub error: Option<String>,
+    /// The machine that it was launched on.
+    #[serde(default)]
+    pub host: String,
 }
 
 /// No slot has this name.
@@ -61,6 +64,7 @@ impl Group {
                 branch: slot.branch().map(str::to_owned),
                 diff,
                 error,
+                host: crate::own_name(),
             }
         });
         let slots = slots.collect();

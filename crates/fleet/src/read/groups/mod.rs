@@ -14,8 +14,8 @@ use crate::keep::launches::{LaunchFolder, Record};
 use crate::read::query::{Query, Wanted};
 use crate::worktree::{DiffStat, Form, WorktreeError, diff, diffstat};
 
-pub use diff::{GroupDiff, UnknownSlot};
-pub use view::{FailedSlot, GroupLaunch, GroupList, GroupView};
+pub use diff::{GroupDiff, SlotDiff, UnknownSlot};
+pub use view::{FailedSlot, GroupBrief, GroupLaunch, GroupList, GroupView, SlotBrief, SlotView};
 
 /// All groups, or the one that was asked for, newest first.
 #[derive(Debug, Default)]

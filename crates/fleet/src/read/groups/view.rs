@@ -3,13 +3,13 @@
 use agentctl_model::{Outcome, Session, SourceReport, Status, Surveyed};
 use jiff::Timestamp;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Group, Groups, Slot};
 use crate::worktree::DiffStat;
 
 /// What a group launch answers.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct GroupLaunch {
     pub group: String,
     pub sessions: Vec<Session>,
@@ -17,68 +17,74 @@ pub struct GroupLaunch {
 }
 
 /// A slot that has no session, and why. The others are not touched by it.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct FailedSlot {
     pub slot: String,
     pub error: String,
 }
 
 /// What `group list --json` prints and `GET /v1/groups` answers.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct GroupList {
-    groups: Vec<GroupBrief>,
-    sources: Vec<SourceReport>,
+    pub groups: Vec<GroupBrief>,
+    pub sources: Vec<SourceReport>,
 }
 
 /// A group in short.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct GroupBrief {
-    group: String,
-    launched_at: Timestamp,
-    slots: Vec<SlotBrief>,
+pub struct GroupBrief {
+    pub group: String,
+    pub launched_at: Timestamp,
+    pub slots: Vec<SlotBrief>,
 }
 
 /// One of the sessions that were launched together.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct SlotBrief {
-    slot: String,
-    adapter: String,
+pub struct SlotBrief {
+    pub slot: String,
+    pub adapter: String,
     /// `null` while it is not known yet.
-    session_id: Option<String>,
+    pub session_id: Option<String>,
     /// `null` where the agent does not have the session (yet, or any more).
-    status: Option<Status>,
-    outcome: Option<Outcome>,
+    pub status: Option<Status>,
+    pub outcome: Option<Outcome>,
+    /// The machine that it was launched on.
+    #[serde(default)]
+    pub host: String,
 }
 
 /// What `group show --json` prints and `GET /v1/groups/{id}` answers.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GroupView {
-    group: String,
-    launched_at: Timestamp,
-    slots: Vec<SlotView>,
-    sources: Vec<SourceReport>,
+    pub group: String,
+    pub launched_at: Timestamp,
+    pub slots: Vec<SlotView>,
+    pub sources: Vec<SourceReport>,
 }
 
 /// One of the sessions that were launched together, and how far it came.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct SlotView {
-    slot: String,
-    adapter: String,
+pub struct SlotView {
+    pub slot: String,
+    pub adapter: String,
     /// The model that was asked for; what is used is in the session.
-    model: Option<String>,
-    launched_at: Timestamp,
+    pub model: Option<String>,
+    pub launched_at: Timestamp,
     /// From its launch to its end, or until now while it lives.
-    seconds: Option<u64>,
-    worktree: Option<String>,
-    branch: Option<String>,
+    pub seconds: Option<u64>,
+    pub worktree: Option<String>,
+    pub branch: Option<String>,
     /// What was done in its working tree, committed or not; `null` where there is none.
-    diff: Option<DiffStat>,
+    pub diff: Option<DiffStat>,
     /// `null` while it is starting, and where the agent does not have it any more.
-    session: Option<Session>,
+    pub session: Option<Session>,
+    /// The machine that it was launched on.
+    #[serde(default)]
+    pub host: String,
 }
 
 impl From<Groups> for GroupList {
@@ -91,6 +97,7 @@ impl From<Groups> for GroupList {
                 session_id: slot.record.session_id.clone(),
                 status: session.map(|session| session.status),
                 outcome: session.and_then(|session| session.outcome),
+                host: crate::own_name(),
             }
         };
         let entry = |group: Group| GroupBrief {
@@ -128,6 +135,7 @@ fn view(slot: Slot, diff: Option<DiffStat>, now: Timestamp) -> SlotView {
         branch,
         diff,
         session: slot.session.map(|surveyed| *surveyed.session),
+        host: crate::own_name(),
     }
 }
 

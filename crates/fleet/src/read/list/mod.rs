@@ -74,7 +74,7 @@ impl Fleet {
     }
 
     /// How this machine was heard.
-    fn own_report(
+    pub(crate) fn own_report(
         &self,
         as_of: Timestamp,
         sessions: &[Surveyed],

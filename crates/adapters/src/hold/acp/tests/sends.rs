@@ -245,3 +245,55 @@ fn a_session_is_closed_where_the_agent_offers_it() {
     assert_eq!(methods, [Some("session/cancel"), None, Some("session/close")]);
     assert_eq!(Scene::open(unknown()).acp.close(), b"");
 }
+
+#[test]
+fn a_prompt_that_comes_too_soon_after_a_turn_is_sent_again() {
+    let mut scene = Scene::working(agent::PI_RUST);
+    scene.sends("next");
+    let step = ends(&mut scene, 3);
+    assert_eq!(step.said, [ended(), Said::TurnOpened]);
+    let busy =
+        |id: u64| json!({"id": id, "error": {"code": -32002, "message": "already has an active prompt"}});
+    for id in 4..8 {
+        let step = scene.hears(&busy(id));
+        assert_eq!(step.said, []);
+        let again = &frames(&step)[0];
+        assert_eq!((&again["id"], &again["params"]["prompt"][0]["text"]), (&json!(id + 1), &json!("next")));
+    }
+    assert_eq!(scene.chunk().said, [accepted(2, Acceptance::Now)]);
+    // It was taken, so this is how the turn ended.
+    let end = TurnEnd::Failed { words: "already has an active prompt".into() };
+    assert_eq!(scene.hears(&busy(8)).said, [Said::TurnEnded(end)]);
+}
+
+#[test]
+fn a_prompt_is_not_sent_again_for_ever() {
+    let mut scene = Scene::open(agent::PI_RUST);
+    scene.sends("go");
+    let refused = (3_u64..5000).find_map(|id| {
+        let step = scene.hears(&json!({"id": id, "error": {"code": -32002, "message": "busy"}}));
+        (!step.said.is_empty()).then_some(step.said)
+    });
+    let refused = refused.expect("the prompt is given up");
+    assert_eq!(refused[0], Said::Refused { ticket: Ticket(1), reason: "busy".into() });
+    assert!(!scene.acp.state().turn_open);
+}
+
+#[test]
+fn a_failure_that_is_told_as_a_last_message_is_how_the_turn_ended() {
+    let text = |text: &str| json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}});
+    let notice = text("\n\nError: HTTP 400\nnot retryable\n");
+    let mut scene = Scene::working(agent::PI_RUST);
+    scene.updates(&notice);
+    let failed = TurnEnd::Failed { words: "HTTP 400 not retryable".into() };
+    assert_eq!(ends(&mut scene, 3).said, [Said::TurnEnded(failed)]);
+    // The agent went on after it.
+    let mut scene = Scene::working(agent::PI_RUST);
+    scene.updates(&notice);
+    scene.updates(&text("all is well"));
+    assert_eq!(ends(&mut scene, 3).said, [ended()]);
+    // Another agent does not tell failures so.
+    let mut scene = Scene::working(unknown());
+    scene.updates(&notice);
+    assert_eq!(ends(&mut scene, 3).said, [ended()]);
+}

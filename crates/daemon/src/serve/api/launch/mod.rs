@@ -205,6 +205,8 @@ pub(crate) async fn resume(
         // The runner uses the sources of this environment, so the session is looked up in them.
         let launcher = launcher(&app, &peer, body.environment.as_ref())?;
         check_words(&body.message).map_err(Problem::usage)?;
+        peer.check_chosen(&[("onComplete", body.on_complete.is_some())])?;
+        peer.check_permission(body.permission_mode)?;
         let request = ResumeRequest {
             fork: body.fork,
             model: body.model,

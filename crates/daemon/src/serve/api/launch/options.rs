@@ -75,6 +75,14 @@ impl OptionsBody {
         peer: &Peer,
         launcher: &Launcher,
     ) -> Result<String, Problem> {
+        peer.check_chosen(&[
+            ("env", !self.env.is_empty()),
+            ("onCreate", self.on_create.is_some()),
+            ("onComplete", self.on_complete.is_some()),
+            ("callbackSession", self.callback_session.is_some()),
+            ("callbackAgent", self.callback_agent.is_some()),
+        ])?;
+        peer.check_permission(self.permission_mode)?;
         let reads = self.spec.is_some() || !self.files.is_empty() || self.issue.is_some();
         if reads && !matches!(peer, Peer::Unix { .. }) {
             return Err(Problem::forbidden("`spec`, `files` and `issue` are read on the unix socket alone")

@@ -1,17 +1,20 @@
 //! `agentctl wait ID...`: returns when sessions have reached a state, with an exit code that reports how
 //! their turn ended.
 
+mod waits;
+
 use std::io::Write;
 use std::time::{Duration, Instant};
 
 use agentctl_adapters::agents::acp;
-use agentctl_fleet::read::wait::{Until, Wait};
+use agentctl_fleet::read::wait::Until;
 use agentctl_fleet::{Fleet, Purpose};
 use agentctl_model::{Session, Surveyed, text};
 use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use self::waits::{Told, Waits};
 use super::target::Targets;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
@@ -19,15 +22,13 @@ use crate::interrupt::Interrupt;
 use crate::link::Link;
 use crate::link::daemon_process::DaemonProcess;
 use crate::link::hints::{HINT_TIMEOUT, Hints};
+use crate::link::hosts::{Located, full};
+use crate::link::waiting::{FALLBACK_INTERVAL, POLL_INTERVAL};
 use crate::output::Output;
 use crate::render::sessions::{self, short_ids};
 use crate::render::width::cut_end;
 use crate::render::{json, request, style, time};
 use crate::surroundings::Surroundings;
-
-/// How often the sessions are surveyed, without and with a daemon that announces changes.
-const POLL_INTERVAL: Duration = Duration::from_millis(400);
-const FALLBACK_INTERVAL: Duration = Duration::from_secs(3);
 
 /// Wait until sessions are idle or stopped, or in another state
 #[derive(Debug, clap::Args)]
@@ -94,13 +95,15 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     if !found.bad.is_empty() {
         return Ok(found.exit());
     }
-    DaemonProcess::wanted(surroundings, out);
+    if found.sessions.iter().any(|session| session.far.is_none()) {
+        DaemonProcess::wanted(surroundings, out);
+    }
     let until = if args.until.is_empty() {
         Until::DEFAULT.to_vec()
     } else {
         args.until.iter().copied().map(Until::from).collect()
     };
-    let mut wait = Wait::new(found.sessions, until, args.any);
+    let mut wait = Waits::new(found.sessions, &until, args.any);
     let ended = wait_out(&mut wait, &link.fleet, args.timeout, &interrupt, surroundings, out);
     if ended == Exit::Interrupted {
         return Ok(ended);
@@ -115,7 +118,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
 
 /// Waits for the end of the turn of a session that was just started, and then prints the session.
 pub(crate) fn for_turn(
-    session: &Surveyed,
+    session: &Located,
     as_json: bool,
     fleet: &Fleet,
     surroundings: &Surroundings,
@@ -123,22 +126,30 @@ pub(crate) fn for_turn(
 ) -> Result<Exit, Failure> {
     let ended = for_turns(vec![session.clone()], as_json, fleet, surroundings, out)?;
     if as_json {
-        let now = fleet.again(session);
-        json::answer(out, &now.as_ref().unwrap_or(session).session)?;
+        let now = again(session, fleet);
+        json::answer(out, &now.as_ref().unwrap_or(&session.found).session)?;
     }
     Ok(ended)
 }
 
+/// The session as it is now, wherever it is; `None` when it could not be looked at.
+pub(crate) fn again(session: &Located, fleet: &Fleet) -> Option<Surveyed> {
+    match &session.far {
+        None => fleet.again(&session.found),
+        Some(far) => far.again(&session.found, Purpose::Show).ok().map(|located| located.found),
+    }
+}
+
 /// Waits for the end of several turns and then prints the sessions; with `silent` the caller does that.
 pub(crate) fn for_turns(
-    sessions: Vec<Surveyed>,
+    sessions: Vec<Located>,
     silent: bool,
     fleet: &Fleet,
     surroundings: &Surroundings,
     out: &mut Output,
 ) -> Result<Exit, Failure> {
     let interrupt = Interrupt::listen();
-    let mut wait = Wait::new(sessions, Until::DEFAULT.to_vec(), false);
+    let mut wait = Waits::new(sessions, &Until::DEFAULT, false);
     let ended = wait_out(&mut wait, fleet, None, &interrupt, surroundings, out);
     out.progress(None);
     if !silent && ended != Exit::Interrupted {
@@ -150,7 +161,7 @@ pub(crate) fn for_turns(
 /// Surveys until the wait is over, the user interrupts it, or the time is up. Shows the sessions it waits
 /// for.
 fn wait_out(
-    wait: &mut Wait,
+    wait: &mut Waits,
     fleet: &Fleet,
     timeout: Option<Duration>,
     interrupt: &Interrupt,
@@ -159,15 +170,16 @@ fn wait_out(
 ) -> Exit {
     let began = Instant::now();
     let mut hints = Hints::default();
-    if !wait.is_over() {
+    if !wait.is_over() && !wait.here.open().is_empty() {
         let link = Link::open(surroundings);
-        hints = link.map(|link| Hints::of_sessions(&link, wait.open())).unwrap_or_default();
+        hints = link.map(|link| Hints::of_sessions(&link, wait.here.open())).unwrap_or_default();
         // Changes from before the hints began are not announced.
         if hints.are_given() {
-            wait.update(&fleet.survey(&wait.query()));
+            wait.here.update(&fleet.survey(&wait.here.query()));
         }
     }
-    let mut pause = || {
+    let looks = wait.watch_others();
+    let mut pause = |wait: &mut Waits, out: &mut Output| {
         let surveyed_at = Instant::now();
         while surveyed_at.elapsed() < if hints.are_given() { FALLBACK_INTERVAL } else { POLL_INTERVAL } {
             if interrupt.came() {
@@ -181,6 +193,9 @@ fn wait_out(
             } else if hints.next().is_some() {
                 break;
             }
+            if looks.iter().enumerate().any(|(place, looks)| wait.hear(place, looks, out)) {
+                break;
+            }
         }
         None
     };
@@ -188,62 +203,73 @@ fn wait_out(
         if wait.is_over() {
             break if wait.went_well() { Exit::Done } else { Exit::Failed };
         }
-        out.progress(Some(&progress(wait.open(), began.elapsed(), surroundings.now())));
-        if let Some(ended) = pause() {
+        out.progress(Some(&progress(&wait.open(), began.elapsed(), surroundings.now())));
+        if let Some(ended) = pause(wait, out) {
             break ended;
         }
-        wait.update(&fleet.survey(&wait.query()));
+        if !wait.here.open().is_empty() {
+            wait.here.update(&fleet.survey(&wait.here.query()));
+        }
     };
     out.progress(None);
     ended
 }
 
 /// One line about the sessions that have not reached the state yet.
-fn progress(open: &[Surveyed], waited: Duration, now: jiff::Timestamp) -> String {
-    let ids = short_ids(open.iter().map(|surveyed| surveyed.session.id.as_str()));
-    let each = open.iter().zip(ids).map(|(surveyed, id)| {
-        let look = style::look(surveyed.session.status, surveyed.session.outcome);
-        let so = style::time_in_status(&surveyed.session, now).map(|so| format!(" {}", time::short(so)));
-        format!("{} {} {}{}", text::one_line(id), look.glyph, look.word, so.unwrap_or_default())
+fn progress(open: &[Told<'_>], waited: Duration, now: jiff::Timestamp) -> String {
+    let ids = short_ids(open.iter().map(|told| told.session.id.as_str()));
+    let each = open.iter().zip(ids).map(|(told, id)| {
+        let look = style::look(told.session.status, told.session.outcome);
+        // How long it has been so is not told of another machine, whose clock may differ.
+        let so = style::time_in_status(told.session, now).filter(|_| told.far.is_none());
+        let so = so.map(|so| format!(" {}", time::short(so)));
+        format!(
+            "{} {} {}{}",
+            text::one_line(&full(told.far, id)),
+            look.glyph,
+            look.word,
+            so.unwrap_or_default()
+        )
     });
     format!("waiting {}: {}", time::short(waited), each.collect::<Vec<_>>().join(", "))
 }
 
 impl<'a> Waited<'a> {
-    fn new(wait: &'a Wait, ended: Exit) -> Self {
-        let sessions = |surveyed: &'a [Surveyed]| surveyed.iter().map(|one| &*one.session).collect();
+    fn new(wait: &'a Waits, ended: Exit) -> Self {
+        let sessions = |told: Vec<Told<'a>>| told.into_iter().map(|one| one.session).collect();
         Self {
             timed_out: ended == Exit::Timeout,
             reached: sessions(wait.reached()),
             pending: sessions(wait.open()),
-            gone: wait.gone().iter().map(|key| key.id.as_str()).collect(),
+            gone: wait.gone().into_iter().map(|(_, key)| key.id.as_str()).collect(),
         }
     }
 }
 
-fn print(wait: &Wait, ended: Exit, out: &mut Output) -> Result<(), Failure> {
-    for surveyed in wait.reached() {
-        line(&surveyed.session, out)?;
+fn print(wait: &Waits, ended: Exit, out: &mut Output) -> Result<(), Failure> {
+    for told in wait.reached() {
+        line(&told, out)?;
     }
-    for key in wait.gone() {
+    for (far, key) in wait.gone() {
         // A session that only ACP knows is one while it is held.
         let why =
             if acp::is_name(&key.adapter) { "nobody holds it any more" } else { "its records were deleted" };
-        writeln!(out, "{} is gone: {why}", text::one_line(&key.id))?;
+        writeln!(out, "{} is gone: {why}", text::one_line(&full(far, &key.id)))?;
     }
     if ended == Exit::Timeout {
-        for surveyed in wait.open() {
-            line(&surveyed.session, out)?;
+        for told in wait.open() {
+            line(&told, out)?;
         }
         out.warn("the time is up");
     }
     Ok(())
 }
 
-fn line(session: &Session, out: &mut Output) -> Result<(), Failure> {
+fn line(told: &Told<'_>, out: &mut Output) -> Result<(), Failure> {
+    let session = told.session;
     let look = style::look(session.status, session.outcome);
     let status = out.paint.apply(look.tone, &format!("{} {}", look.glyph, look.word));
-    let id = text::one_line(&session.id);
+    let id = text::one_line(&full(told.far, &session.id));
     let used = id.len() + look.word.len() + 5;
     // A request is shown in full below.
     let requests: Vec<&str> =

@@ -1,123 +1,84 @@
-//! Another machine over a real sshd: its keys, its refusals, and a program that answers well, badly or never.
+//! Other machines over a real sshd: its keys, its refusals, and a program that answers well, badly or never.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 #![allow(clippy::disallowed_methods, reason = "the test sets up sshd and its keys")]
 
+mod alike;
+mod faults;
+mod http;
+mod names;
+#[path = "../ssh/mod.rs"]
+mod ssh;
+
 use std::fs;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
+use std::ops::Deref;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::process::Command;
 
-use agentctl_testkit::{Background, TestHome, skip, until};
+use agentctl_testkit::{TestHome, until};
 use serde_json::Value;
+use ssh::{Near, PATIENCE};
 
-const PATIENCE: Duration = Duration::from_mins(2);
-const SSHD: &str = "/usr/sbin/sshd";
-
-/// An sshd of its own on loopback, and a home that asks it. The other machine has a home of its own.
+/// A home that asks, and another machine with a home of its own.
 struct Scene {
-    home: TestHome,
+    near: Near,
     far: TestHome,
-    port: u16,
-    // Ends sshd.
-    _sshd: Background,
+}
+
+impl Deref for Scene {
+    type Target = Near;
+
+    fn deref(&self) -> &Near {
+        &self.near
+    }
 }
 
 impl Scene {
     fn set() -> Option<Self> {
-        if !Path::new(SSHD).exists() {
-            skip("openssh-server is not installed");
-            return None;
-        }
-        let home = TestHome::with_agentctl(env!("CARGO_BIN_EXE_agentctl"));
-        let far = TestHome::with_agentctl(env!("CARGO_BIN_EXE_agentctl"));
-        let folder = home.work_dir("ssh");
-        for key in ["host", "other-host", "user", "stranger"] {
-            let mut keygen = home.command("ssh-keygen");
-            keygen.args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(folder.join(key));
-            let _ = home.run(keygen).ok();
-        }
-        fs::copy(folder.join("user.pub"), folder.join("authorized")).unwrap();
-        // sshd wants this folder when root starts it.
-        if rustix::process::geteuid().is_root() {
-            fs::create_dir_all("/run/sshd").unwrap();
-        }
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let at = |name: &str| folder.join(name).display().to_string();
-        let sshd = format!(
-            "Port {port}\nListenAddress 127.0.0.1\nHostKey {}\nAuthorizedKeysFile {}\nPidFile none\n\
-             StrictModes no\nUsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n",
-            at("host"),
-            at("authorized")
-        );
-        fs::write(folder.join("sshd_config"), sshd).unwrap();
-        let mut command = home.command(SSHD);
-        command.args(["-D", "-e", "-f"]).arg(folder.join("sshd_config"));
-        let sshd = Background::spawn(&home, command);
-        until(PATIENCE, "sshd to listen", || TcpStream::connect(("127.0.0.1", port)).ok());
+        let near = Near::set()?;
+        Some(Self { near, far: TestHome::with_agentctl(env!("CARGO_BIN_EXE_agentctl")) })
+    }
 
-        let scene = Self { home, far, port, _sshd: sshd };
-        let host_key = fs::read_to_string(folder.join("host.pub")).unwrap();
-        fs::write(folder.join("known"), format!("[127.0.0.1]:{port} {host_key}")).unwrap();
-        // ssh takes the home folder of the user from the system, so its config is named.
-        let config = format!(
-            "Host *\n  HostName 127.0.0.1\n  Port {port}\n  IdentityFile {}\n  IdentitiesOnly yes\n  \
-             UserKnownHostsFile {}\n  GlobalKnownHostsFile none\n",
-            at("user"),
-            at("known")
-        );
-        fs::write(folder.join("config"), config).unwrap();
-        let ssh = scene.script("ssh", &format!("exec /usr/bin/ssh -F '{}' \"$@\"", at("config")));
-        scene.home.put_on_path("ssh", &ssh);
+    /// A scene whose other machine is called box and answers.
+    fn with_box() -> Option<Self> {
+        let scene = Self::set()?;
+        scene.configure_program(&scene.far_program(), "30s");
         Some(scene)
     }
 
-    fn script(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.home.work_dir("scripts").join(name);
-        fs::write(&path, format!("#!/bin/bash\n{text}\n")).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-        path
+    /// A command of the other machine beside a daemon.
+    fn far_daemon(&self, arguments: &[&str]) -> Command {
+        let mut command = self.far.agentctl_command(arguments);
+        command.env_remove("AGENTCTL_NO_DAEMON");
+        command
     }
 
-    /// agentctl of the other machine: what sshd starts has another home.
+    /// How many requests its daemon has heard; each of these questions is one.
+    fn far_requests(&self) -> u64 {
+        let status = self.far.run(self.far_daemon(&["daemon", "status", "--json"])).ok().json();
+        status["daemon"]["requests"].as_u64().unwrap()
+    }
+
     fn far_program(&self) -> PathBuf {
-        let variables = self.far.run(self.far.command("env")).ok().stdout;
-        let exports = variables.lines().filter_map(|line| line.split_once('='));
-        let exports: Vec<String> = exports.map(|(name, value)| format!("export {name}='{value}'")).collect();
-        let program = env!("CARGO_BIN_EXE_agentctl");
-        self.script("agentctl", &format!("{}\nexec '{program}' \"$@\"", exports.join("\n")))
-    }
-
-    fn configure(&self, text: &str) {
-        fs::create_dir_all(self.home.agentctl_home()).unwrap();
-        fs::write(self.home.agentctl_home().join("config.toml"), text).unwrap();
-    }
-
-    fn configure_program(&self, program: &Path, timeout: &str) {
-        let program = program.display();
-        self.configure(&format!(
-            "[hosts.box]\nssh = \"box\"\nprogram = \"{program}\"\ntimeout = \"{timeout}\"\n"
-        ));
-    }
-
-    /// The rows of other machines; that of this one comes first.
-    fn rows(&self) -> Value {
-        let mut answer = self.home.agentctl(&["hosts", "--json"]).ok().json();
-        let rows = answer["hosts"].as_array_mut().unwrap();
-        let own = rows.remove(0);
-        assert_eq!((own["via"].as_str(), own["coverage"].as_str()), (Some("local"), Some("complete")));
-        answer["hosts"].take()
-    }
-
-    /// The steps of `hosts check`: which went well, which failed, with words and a remedy.
-    fn check(&self) -> (Vec<String>, Value) {
-        let check = self.home.agentctl(&["hosts", "check", "box", "--json"]).json();
-        let steps = check["steps"].as_array().unwrap();
-        let passed = steps.iter().filter(|step| step["ok"] == true);
-        let passed = passed.map(|step| step["step"].as_str().unwrap().to_owned()).collect();
-        (passed, steps.iter().find(|step| step["ok"] == false).cloned().unwrap_or(Value::Null))
+        self.near.program_of(&self.far, "agentctl")
     }
 }
+
+/// A stopped session of Claude Code with one message.
+fn transcript(home: &TestHome, id: &str, text: &str) {
+    let folder = home.path().join(".claude/projects/-w");
+    fs::create_dir_all(&folder).unwrap();
+    let line = serde_json::json!({
+        "type": "user", "uuid": "11111111-1111-4111-8111-111111111111", "parentUuid": null, "sessionId": id,
+        "timestamp": "2026-11-15T10:00:00.000Z", "cwd": "/w", "version": "2.0.0",
+        "message": {"role": "user", "content": text},
+    });
+    fs::write(folder.join(format!("{id}.jsonl")), format!("{line}\n")).unwrap();
+}
+
+const NEAR: &str = "aaaaaaaa-0000-4000-8000-00000000000a";
+const FAR: &str = "bbbbbbbb-0000-4000-8000-00000000000b";
 
 #[test]
 fn a_machine_is_asked_over_ssh_and_leaves_nothing_behind() {
@@ -145,17 +106,7 @@ fn a_machine_is_asked_over_ssh_and_leaves_nothing_behind() {
 fn the_sessions_of_two_machines_are_one_list() {
     let Some(scene) = Scene::set() else { return };
     scene.configure_program(&scene.far_program(), "30s");
-    let transcript = |home: &TestHome, id: &str, text: &str| {
-        let folder = home.path().join(".claude/projects/-w");
-        fs::create_dir_all(&folder).unwrap();
-        let line = serde_json::json!({
-            "type": "user", "uuid": "11111111-1111-4111-8111-111111111111", "parentUuid": null, "sessionId": id,
-            "timestamp": "2026-11-15T10:00:00.000Z", "cwd": "/w", "version": "2.0.0",
-            "message": {"role": "user", "content": text},
-        });
-        fs::write(folder.join(format!("{id}.jsonl")), format!("{line}\n")).unwrap();
-    };
-    let (near, far) = ("aaaaaaaa-0000-4000-8000-00000000000a", "bbbbbbbb-0000-4000-8000-00000000000b");
+    let (near, far) = (NEAR, FAR);
     transcript(&scene.home, near, "here");
     transcript(&scene.far, far, "there");
     let list = |more: &[&str]| {
@@ -204,18 +155,11 @@ fn the_sessions_of_two_machines_are_one_list() {
 fn the_daemon_of_the_other_machine_is_used() {
     let Some(scene) = Scene::set() else { return };
     scene.configure_program(&scene.far_program(), "30s");
-    let mut start = scene.far.agentctl_command(&["daemon", "start"]);
-    start.env_remove("AGENTCTL_NO_DAEMON");
-    let _ = scene.far.run(start).ok();
-    let requests = || {
-        let mut status = scene.far.agentctl_command(&["daemon", "status", "--json"]);
-        status.env_remove("AGENTCTL_NO_DAEMON");
-        scene.far.run(status).ok().json()["daemon"]["requests"].as_u64().unwrap()
-    };
-    let before = requests();
+    let _ = scene.far.run(scene.far_daemon(&["daemon", "start"])).ok();
+    let before = scene.far_requests();
     assert_eq!(scene.rows()[0]["coverage"], "complete");
     // A question whether it lives, the list, and this status itself.
-    assert_eq!(requests(), before + 3);
+    assert_eq!(scene.far_requests(), before + 3);
 }
 
 #[test]

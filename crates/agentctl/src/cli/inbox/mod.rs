@@ -1,12 +1,14 @@
 //! `agentctl inbox`: what waits for a person, over all agents.
 
+mod over_hosts;
+
 use std::io::Write;
 use std::path::PathBuf;
 
 use agentctl_fleet::keep::marks::Marks;
 use agentctl_fleet::read::inbox::{A_DAY, Inbox, InboxItem, InboxKind, PutAwayReport};
 use agentctl_fleet::{Fleet, Purpose};
-use agentctl_model::{Error, Surveyed, text};
+use agentctl_model::{CoverageKind, text};
 use clap::builder::NonEmptyStringValueParser;
 use clap_complete::engine::ArgValueCompleter;
 use jiff::Timestamp;
@@ -15,9 +17,11 @@ use serde::Serialize;
 
 use super::complete;
 use super::coverage;
-use super::target::NarrowingArgs;
+use super::host_args::{self, HostArgs};
+use super::target::{Machines, NarrowingArgs};
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
+use crate::link::hosts::Located;
 use crate::output::Output;
 use crate::render::request;
 use crate::render::sessions::short_ids;
@@ -51,7 +55,9 @@ pub(crate) struct Args {
     /// With --done: only sessions that work in this folder
     #[arg(long, value_name = "DIR", requires = "done", value_hint = clap::ValueHint::DirPath)]
     cwd: Option<PathBuf>,
-    /// One JSON object: asOf, items, sources; with --done: done
+    #[command(flatten)]
+    hosts: HostArgs,
+    /// One JSON object: asOf, items, sources, hosts; with --done: done
     #[arg(long)]
     json: bool,
     /// Exit with 6 when some source could not be heard completely
@@ -65,14 +71,30 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     if !args.done.is_empty() {
         return put_away(args, &marks, &fleet, surroundings, out);
     }
-    let answer = fleet.inbox(args.since.unwrap_or(A_DAY), args.adapter.clone(), &marks, surroundings.now());
+    let since = args.since.unwrap_or(A_DAY);
+    let here = || fleet.inbox(since, args.adapter.clone(), &marks, surroundings.now());
+    let answer = match args.hosts.roster(surroundings)? {
+        None => here(),
+        Some(roster) => {
+            let asked = args.hosts.asked(&roster, fleet.host())?;
+            over_hosts::inbox(&roster, &asked, here, (since, &args.adapter), surroundings)
+        }
+    };
     let exit = coverage::exit(&answer.sources, args.strict, surroundings);
+    let exit = exit.or_worse(host_args::exit(&answer.hosts, args.strict));
+    host_args::warn(&answer.hosts, out);
     if args.json {
         json::answer(out, &answer)?;
         return Ok(exit);
     }
     if answer.items.is_empty() {
-        writeln!(out, "nothing waits for you")?;
+        let unheard = answer.hosts.iter().any(|host| host.coverage == CoverageKind::Failed);
+        let words = if unheard {
+            "nothing was heard to wait, and not every machine was heard"
+        } else {
+            "nothing waits for you"
+        };
+        writeln!(out, "{words}")?;
     } else {
         let mut lines = table(&answer).lines(out.width(), out.paint).into_iter();
         if let Some(header) = lines.next() {
@@ -116,11 +138,14 @@ fn put_away(
     out: &mut Output,
 ) -> Result<Exit, Failure> {
     let narrowed = NarrowingArgs::by(args.adapter.first().cloned(), args.root.clone(), args.cwd.clone());
-    let find =
-        |id: &String| narrowed.find(id, Purpose::Act, fleet, surroundings, out).map(|(found, _)| found);
-    let found = args.done.iter().map(find).collect::<Result<Vec<Surveyed>, Failure>>()?;
-    let put_away = |target: &Surveyed| fleet.put_failure_away(target, marks, surroundings.now());
-    let done = found.iter().map(put_away).collect::<Result<Vec<PutAwayReport>, Error>>()?;
+    let machines = Machines::of(&args.hosts, Purpose::Act, surroundings)?;
+    let find = |id: &String| narrowed.locate(id, Purpose::Act, &machines, fleet, surroundings, out);
+    let found = args.done.iter().map(find).collect::<Result<Vec<Located>, Failure>>()?;
+    let put_away = |target: &Located| match &target.far {
+        Some(far) => far.put_away(&target.found),
+        None => Ok(fleet.put_failure_away(&target.found, marks, surroundings.now())?),
+    };
+    let done = found.iter().map(put_away).collect::<Result<Vec<PutAwayReport>, Failure>>()?;
     if args.json {
         json::answer(out, &Done { done })?;
         return Ok(Exit::Done);
@@ -142,7 +167,7 @@ fn table(inbox: &Inbox) -> Table {
         let session = &item.session;
         let title = session.name.as_deref().or(session.prompt.as_deref()).unwrap_or("-");
         table.row(vec![
-            waited(item, inbox.as_of),
+            waited(item, over_hosts::as_of(item, inbox)),
             what(item),
             Cell::plain(text::one_line(title)),
             Cell::new(text::one_line(&session.adapter), Tone::Dim),
@@ -155,7 +180,10 @@ fn table(inbox: &Inbox) -> Table {
 fn next_steps(inbox: &Inbox) -> Vec<String> {
     let ids = short_ids(inbox.items.iter().map(|item| item.session.id.as_str()));
     let step = |(item, id): (&InboxItem, &str)| {
-        let next = item.next.first().map(|next| next.replacen(&item.session.id, id, 1));
+        let far =
+            over_hosts::elsewhere(item, inbox).map(|host| format!("{}/", host.name)).unwrap_or_default();
+        let whole = format!("{far}{}", item.session.id);
+        let next = item.next.first().map(|next| next.replacen(&whole, &format!("{far}{id}"), 1));
         text::one_line(&next.unwrap_or_default())
     };
     inbox.items.iter().zip(ids).map(step).collect()

@@ -1,10 +1,13 @@
 //! `agentctl logs ID`: prints the conversation, and with `-f` follows it.
 
+mod far_follow;
+
 use std::time::{Duration, Instant};
 
 use agentctl_fleet::{Purpose, Query};
 use agentctl_model::{ErrorKind, Status, Surveyed, text};
 
+use super::host_args::only_there;
 use super::peek::{Reader, print_last};
 use super::target::Target;
 use crate::exit_codes::Exit;
@@ -45,13 +48,20 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let link = Link::open(surroundings)?;
-    let (found, _) = args.target.find(Purpose::Read, &link, surroundings, out)?;
+    let found = args.target.find(Purpose::Read, &link, surroundings, out)?;
     let mut reader = Reader::new(args.json, surroundings, out);
     if let Some(hit) = &args.at {
-        return print_around(&link, &found, hit, args.count, &mut reader, out);
+        if let Some(far) = &found.far {
+            return Err(only_there(&far.name, "logs --at"));
+        }
+        return print_around(&link, &found.found, hit, args.count, &mut reader, out);
     }
-    if args.follow {
-        return follow(&link, &found, args.count, &mut reader, out);
+    match &found.far {
+        Some(far) if args.follow => {
+            return far_follow::follow(far, &found.found, args.count, &mut reader, out);
+        }
+        None if args.follow => return follow(&link, &found.found, args.count, &mut reader, out),
+        _ => {}
     }
     print_last(&link.fleet, &found, args.count, &mut reader, out)?;
     Ok(Exit::Done)

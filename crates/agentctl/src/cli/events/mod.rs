@@ -1,11 +1,15 @@
 //! `agentctl events`: prints every change as it happens, one JSON object per line.
 
+mod cursor;
+mod merged;
+
 use std::io::{self, Write};
 use std::time::Duration;
 
 use agentctl_daemon::joined;
 use agentctl_model::ErrorKind;
 
+use super::host_args::HostArgs;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -23,7 +27,8 @@ const READ_TIMEOUT: Duration = Duration::from_millis(200);
     agentctl events --type session.waiting --type session.stopped\n  \
     agentctl events --since CURSOR          continue where you were\n\n\
     After a line of type `reset` events were missed; the line of type `snapshot`\n\
-    after it has the current state of everything.")]
+    after it has the current state of everything. Over several hosts each line says\n\
+    its host, and a `reset` is about that host alone.")]
 pub(crate) struct Args {
     /// Continue after this cursor
     #[arg(long, value_name = "CURSOR")]
@@ -37,9 +42,17 @@ pub(crate) struct Args {
     /// Begin with the current state of everything
     #[arg(long)]
     snapshot: bool,
+    #[command(flatten)]
+    hosts: HostArgs,
 }
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
+    if let Some(roster) = args.hosts.roster(surroundings)? {
+        let asked = args.hosts.asked(&roster, &agentctl_fleet::own_name())?;
+        if !asked.is_here() {
+            return merged::run(args, &asked, surroundings, out);
+        }
+    }
     let process = DaemonProcess::new(surroundings)?;
     let interrupt = Interrupt::listen();
     let mut cursor = args.since.clone();
@@ -58,13 +71,17 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
 }
 
 impl Args {
-    fn open(&self, process: &DaemonProcess<'_>, cursor: Option<&str>) -> io::Result<Stream> {
+    fn target(&self) -> String {
         let mut pairs: Vec<(&str, String)> = self.types.iter().map(|kind| ("type", kind.clone())).collect();
         pairs.extend(self.adapter.iter().map(|name| ("adapter", name.clone())));
         if self.snapshot {
             pairs.push(("snapshot", "true".to_owned()));
         }
-        let mut stream = process.client().listen(&format!("/v1/events?{}", joined(&pairs)), cursor)?;
+        format!("/v1/events?{}", joined(&pairs))
+    }
+
+    fn open(&self, process: &DaemonProcess<'_>, cursor: Option<&str>) -> io::Result<Stream> {
+        let mut stream = process.client().listen(&self.target(), cursor)?;
         stream.wait_at_most(READ_TIMEOUT)?;
         Ok(stream)
     }

@@ -1,0 +1,84 @@
+//! `interrupt_session`: what `agentctl interrupt` does.
+
+use std::path::PathBuf;
+
+use agentctl_fleet::Purpose;
+use agentctl_fleet::act::asker::Asker;
+use agentctl_fleet::act::steer::SteerOptions;
+use agentctl_model::Error;
+use agentctl_model::event::ActionVerb;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::launch_session::start_daemon;
+use super::{Card, Request, Told, TypedTool};
+use crate::failure::Failure;
+use crate::mcp::desk::{Desk, Target};
+use crate::mcp::rights::Right;
+use crate::mcp::row::SessionRow;
+
+pub(super) struct InterruptSession;
+
+/// Which session.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Takes {
+    /// Full id, unique beginning of one, or exact name.
+    id: String,
+    /// Only a session of this agent.
+    adapter: Option<String>,
+    /// Only a session that works in this folder.
+    cwd: Option<PathBuf>,
+}
+
+/// What was interrupted.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Gives {
+    id: String,
+    adapter: String,
+    /// False: no turn was open.
+    interrupted: bool,
+    /// Messages that stay in the agent's own queue.
+    still_queued: usize,
+    /// The session as it is afterwards; `null` when it could not be looked at again.
+    session: Option<SessionRow>,
+}
+
+impl TypedTool for InterruptSession {
+    const CARD: Card = Card {
+        name: "interrupt_session",
+        title: "Interrupt a turn",
+        about: "Ends the open turn of a session and keeps the session, where its agent offers that.",
+        needs: Some(Right::Interrupt),
+        ends_work: true,
+    };
+    type Takes = Takes;
+    type Gives = Gives;
+
+    fn run(
+        desk: &Desk,
+        Takes { id, adapter, cwd }: Takes,
+        request: &Request<'_>,
+    ) -> Result<Told<Gives>, Error> {
+        let surroundings = desk.surroundings();
+        let fleet = surroundings.fleet().map_err(Failure::into_error)?;
+        let found = desk.find(&Target { id, adapter, cwd }, Purpose::Act, &fleet)?;
+        start_daemon(&surroundings);
+        let options =
+            SteerOptions { asker: Asker::this_process(desk.rights.allow_self), ..SteerOptions::default() };
+        let done = fleet.interrupt_turn(&found, options);
+        let asked = desk.asked(request.client.as_deref());
+        asked.tell(ActionVerb::Interrupt, Some(&found.key), &done, &surroundings);
+        let receipt = done?;
+        let headline = if receipt.interrupted { "the turn was ended" } else { "no turn was open" };
+        let data = Gives {
+            id: found.key.id,
+            adapter: found.key.adapter,
+            interrupted: receipt.interrupted,
+            still_queued: receipt.still_queued,
+            session: receipt.session.as_ref().map(SessionRow::of),
+        };
+        Ok(Told { data, headline: headline.to_owned(), body: String::new() })
+    }
+}

@@ -1,0 +1,62 @@
+//! Streams over the bus: events with their cursors, and what is published for everybody.
+
+use std::time::Duration;
+
+use agentctl_hosts::Ask;
+use agentctl_testkit::nats::RawNats;
+use agentctl_testkit::until;
+use serde_json::{Value, json};
+
+use crate::scene::{Asker, Machine, PATIENCE, connect, door, open_server, post, reach};
+
+const NOTHING: Duration = Duration::from_millis(300);
+
+#[test]
+fn events_come_with_their_cursors_and_none_is_lost_or_told_twice() {
+    let asker = Asker::new();
+    let Some(server) = open_server(&asker) else { return };
+    let machine = Machine::start("dev1", &server.url(), "serve = \"act\"");
+    let bus = door(&server.url(), "ann", None);
+    let mut road = reach(&bus, &machine.name);
+    let mut published = RawNats::connect(server.port).unwrap();
+    published.subscribe("agentctl.event.dev1.>", "", 1).unwrap();
+    published.settle().unwrap();
+    let mut events = connect(&bus, &machine.name).unwrap().listen("/v1/events", None, PATIENCE).unwrap();
+    assert_eq!(events.next(Some(NOTHING)).unwrap_err().kind(), std::io::ErrorKind::TimedOut);
+    let directory = machine.house.home.work_dir("locked");
+    let lock = |road: &mut Box<dyn agentctl_hosts::Connection>| {
+        let (status, locked) = post(road, "/v1/locks", &json!({"directory": directory}));
+        assert_eq!(status, 200, "{locked:#}");
+    };
+    lock(&mut road);
+    assert_eq!(events.next(Some(PATIENCE)).unwrap().unwrap().kind, "lock.acquired");
+    let target = format!("/v1/locks?directory={}", directory.display());
+    assert_eq!(road.ask(Ask::write("DELETE", &target, ""), PATIENCE).unwrap().status, 200);
+    assert_eq!(events.next(Some(PATIENCE)).unwrap().unwrap().kind, "lock.released");
+    let first = published.next().unwrap();
+    assert_eq!(first.subject, "agentctl.event.dev1.lock.acquired");
+    let first: Value = serde_json::from_slice(&first.payload).unwrap();
+    assert!(first["cursor"].is_string() && first["type"] == "lock.acquired", "{first:#}");
+
+    // Who comes back with a cursor hears the rest, and nothing a second time.
+    let cursor = first["cursor"].as_str().unwrap();
+    let mut again =
+        connect(&bus, &machine.name).unwrap().listen("/v1/events", Some(cursor), PATIENCE).unwrap();
+    assert_eq!(again.next(Some(PATIENCE)).unwrap().unwrap().kind, "lock.released");
+    assert_eq!(again.next(Some(NOTHING)).unwrap_err().kind(), std::io::ErrorKind::TimedOut);
+    drop(again);
+    lock(&mut road);
+    assert_eq!(events.next(Some(PATIENCE)).unwrap().unwrap().kind, "lock.acquired");
+    let cursor = events.cursor().map(str::to_owned).unwrap();
+    drop(events);
+
+    // A new daemon cannot know what was missed, and says so.
+    let mut machine = machine;
+    machine.daemon = None;
+    machine.resume();
+    let mut events = until(PATIENCE, "the new daemon on the bus", || {
+        connect(&bus, &machine.name).ok()?.listen("/v1/events", Some(&cursor), PATIENCE).ok()
+    });
+    assert_eq!(events.next(Some(PATIENCE)).unwrap().unwrap().kind, "reset");
+    assert_eq!(events.next(Some(PATIENCE)).unwrap().unwrap().kind, "snapshot");
+}

@@ -1,0 +1,213 @@
+//! `host=`: a request that is about another machine. The daemon asks it in the place of the caller and passes its
+//! answer on; a list may be of several machines.
+
+use std::sync::Arc;
+
+use agentctl_model::{CoverageKind, ErrorKind};
+use axum::Extension;
+use axum::body::to_bytes;
+use axum::extract::{Request, State};
+use axum::http::uri::PathAndQuery;
+use axum::http::{Method, StatusCode, Uri, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use serde_json::Value;
+
+use super::api::{answer, json, run_blocking};
+use super::body_budget::WORDS;
+use super::chosen_sources;
+use super::problem::Problem;
+use super::query::{self, LIST};
+use super::server::Peer;
+use crate::settings::{FarRequest, Passed};
+use crate::shared::Shared;
+
+/// The name of the parameter.
+const HOST: &str = "host";
+/// What may be done over TCP on another machine. There the request has all rights of its user, and a body that names
+/// commands, files or variables is for this machine's own rules.
+const OVER_TCP: [&str; 5] = ["/stop", "/send", "/answer", "/interrupt", "/done"];
+
+/// Whether requests of this path can be about another machine.
+pub(crate) fn reaches(path: &str) -> bool {
+    path.starts_with("/v1/")
+        && !path.ends_with("/stream")
+        && !["/v1/events", "/v1/hosts"].contains(&path)
+        && !path.starts_with("/v1/daemon")
+}
+
+pub(crate) async fn pass_on(
+    State(shared): State<Arc<Shared>>,
+    Extension(peer): Extension<Peer>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let (hosts, rest) = match split(request.uri().query()) {
+        Ok(split) => split,
+        Err(problem) => return problem.into_response(),
+    };
+    if hosts.is_empty() {
+        return next.run(request).await;
+    }
+    match passed(shared, &peer, hosts, &rest, request).await {
+        Ok(Handled::Answered(response)) => response,
+        Ok(Handled::Here(request)) => next.run(request).await,
+        Err(problem) => problem.into_response(),
+    }
+}
+
+enum Handled {
+    Answered(Response),
+    /// It is about this machine after all.
+    Here(Request),
+}
+
+async fn passed(
+    shared: Arc<Shared>,
+    peer: &Peer,
+    hosts: Vec<String>,
+    rest: &str,
+    request: Request,
+) -> Result<Handled, Problem> {
+    let path = request.uri().path().to_owned();
+    if !reaches(&path) {
+        return Err(Problem::usage(format!("{path} is asked of this machine alone"))
+            .hint("the daemon of the other machine, or `agentctl events --host`, tells it"));
+    }
+    let reads = *request.method() == Method::GET;
+    match peer {
+        Peer::Unix { .. } => {}
+        Peer::Tcp if reads || OVER_TCP.iter().any(|end| path.ends_with(end)) => {}
+        Peer::Tcp => {
+            return Err(Problem::forbidden("this is done on another machine on the unix socket alone"));
+        }
+        // Whom this machine can reach is not the bus's to use.
+        Peer::Nats(_) => {
+            return Err(Problem::forbidden("a machine of the bus asks no other machine for somebody else")
+                .hint("ask that machine itself"));
+        }
+    }
+    if reads && path == "/v1/sessions" {
+        let pairs = query::parse(Some(rest), &[LIST])?;
+        let strict = query::flag(&pairs, "strict");
+        let wanted = query::list_from(&pairs);
+        let fleet = chosen_sources::fleet(&*shared.settings, request.headers(), peer)?;
+        let host = shared.host.clone();
+        let listed = run_blocking(move || {
+            let listing = shared.settings.list_over(&hosts, &wanted, fleet)?;
+            let unheard = listing.hosts.iter().any(|row| row.coverage != CoverageKind::Complete);
+            if strict && unheard {
+                return Err(Problem::incomplete(
+                    "not every machine could be heard completely",
+                    listing.sources,
+                ));
+            }
+            json(&listing.answer(&host))
+        });
+        return listed.await.map(answer).map(Handled::Answered);
+    }
+    let [host] = hosts.as_slice() else {
+        return Err(Problem::usage("this is asked of one machine at a time"));
+    };
+    let target = if rest.is_empty() { path } else { format!("{path}?{rest}") };
+    let (head, body) = request.into_parts();
+    let bytes = to_bytes(body, WORDS).await.map_err(|_| {
+        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "usage", format!("the body has more than {WORDS} bytes"))
+    })?;
+    let text = String::from_utf8(bytes.to_vec()).map_err(|_| Problem::usage("the body is no text"))?;
+    let (name, method, asked) = (host.clone(), head.method.to_string(), target.clone());
+    let body = (!reads).then(|| text.clone());
+    let settings = shared.settings.clone();
+    let far = run_blocking(move || {
+        Ok(settings.pass_on(&name, FarRequest { method: &method, target: &asked, body: body.as_deref() })?)
+    });
+    match far.await? {
+        Passed::Here => {
+            let mut request = Request::from_parts(head, text.into());
+            *request.uri_mut() = local(&target)?;
+            Ok(Handled::Here(request))
+        }
+        Passed::Answered { status, body } => Ok(Handled::Answered(named(host, status, &body))),
+    }
+}
+
+fn local(target: &str) -> Result<Uri, Problem> {
+    let target: PathAndQuery =
+        target.parse().map_err(|_| Problem::usage("the address is not well encoded"))?;
+    Ok(Uri::from(target))
+}
+
+/// The answer of a machine, with the name under which it was asked.
+fn named(host: &str, status: u16, body: &[u8]) -> Response {
+    let kind = if status == 200 { "application/json" } else { "application/problem+json" };
+    let Ok(mut value) = serde_json::from_slice::<Value>(body) else {
+        let words = format!("{host} gave an answer that cannot be read");
+        return Problem::of(ErrorKind::Incomplete, words).into_response();
+    };
+    name(host, &mut value);
+    let body = value.to_string();
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
+    (status, [(header::CONTENT_TYPE, kind)], body).into_response()
+}
+
+fn name(host: &str, value: &mut Value) {
+    match value {
+        Value::Object(object) => {
+            if let Some(known) = object.get_mut(HOST).filter(|known| known.is_string()) {
+                *known = host.into();
+            }
+            // What an agent keeps of its own is not ours to name.
+            object.iter_mut().filter(|(key, _)| *key != "meta").for_each(|(_, value)| name(host, value));
+        }
+        Value::Array(array) => array.iter_mut().for_each(|value| name(host, value)),
+        _ => {}
+    }
+}
+
+/// The machines that the query names, and the rest of it as it stands.
+fn split(raw: Option<&str>) -> Result<(Vec<String>, String), Problem> {
+    let (mut hosts, mut rest) = (Vec::new(), Vec::new());
+    for part in raw.unwrap_or_default().split('&').filter(|part| !part.is_empty()) {
+        match part.split_once('=') {
+            Some((HOST, value)) => hosts.push(query::decode(value)?),
+            None if part == HOST => return Err(Problem::usage("`host` names a machine")),
+            _ => rest.push(part),
+        }
+    }
+    Ok((hosts, rest.join("&")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_machine_is_taken_out_of_a_query_and_nothing_else_is() {
+        let (hosts, rest) = split(Some("all&host=box&cwd=%2Fa%26b&host=a%2Db")).unwrap();
+        assert_eq!((hosts, rest.as_str()), (vec!["box".to_owned(), "a-b".to_owned()], "all&cwd=%2Fa%26b"));
+        assert_eq!(split(None).unwrap(), (Vec::new(), String::new()));
+        assert!(split(Some("host")).is_err() && split(Some("host=%zz")).is_err());
+        for open in ["/v1/sessions", "/v1/sessions/x/stop", "/v1/inbox"] {
+            assert!(reaches(open), "{open}");
+        }
+        for own in
+            ["/v1/events", "/v1/sessions/x/messages/stream", "/v1/daemon", "/v1/daemon/stop", "/metrics"]
+        {
+            assert!(!reaches(own), "{own}");
+        }
+    }
+
+    #[test]
+    fn an_answer_is_named_after_the_machine_that_was_asked() {
+        let mut value = serde_json::json!({
+            "host": "calls itself", "sessions": [{"host": "x", "meta": {"host": "y"}}], "sources": [{"host": null}],
+        });
+        name("box", &mut value);
+        assert_eq!(
+            value,
+            serde_json::json!({
+                "host": "box", "sessions": [{"host": "box", "meta": {"host": "y"}}], "sources": [{"host": null}],
+            })
+        );
+    }
+}

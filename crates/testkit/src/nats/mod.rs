@@ -1,0 +1,91 @@
+//! A real nats-server on loopback, in a pinned version, with a configuration of the test's own.
+
+mod responders;
+mod wire;
+
+use std::fs;
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+pub use self::responders::{Responder, Script, respond};
+pub use self::wire::{RawMessage, RawNats};
+use crate::home::TestHome;
+use crate::skip::Skip;
+use crate::tools;
+use crate::wait::until;
+
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// A server that runs. It is killed when this value is dropped.
+pub struct NatsServer {
+    program: PathBuf,
+    config: PathBuf,
+    log: PathBuf,
+    pub port: u16,
+    child: Option<Child>,
+}
+
+impl NatsServer {
+    /// Starts a server with this configuration, without its port and the place of its streams.
+    pub fn start(home: &TestHome, config: &str) -> Result<Self, Skip> {
+        Self::start_as(home, "nats", config)
+    }
+
+    /// The same for one of several servers.
+    pub fn start_as(home: &TestHome, name: &str, config: &str) -> Result<Self, Skip> {
+        let program = tools::nats_server()?;
+        let folder = home.work_dir(name);
+        let port = free_port();
+        let streams = folder.join("streams");
+        let text = format!(
+            "listen: \"127.0.0.1:{port}\"\njetstream {{ store_dir: {:?} }}\n{config}\n",
+            streams.display().to_string()
+        );
+        let path = folder.join("server.conf");
+        fs::write(&path, text).expect("write the configuration of nats-server");
+        let mut server = Self { program, config: path, log: folder.join("log"), port, child: None };
+        server.resume();
+        Ok(server)
+    }
+
+    pub fn url(&self) -> String {
+        format!("nats://127.0.0.1:{}", self.port)
+    }
+
+    /// Starts it again after [`kill`](Self::kill), at the same address and with the same streams.
+    pub fn resume(&mut self) {
+        let mut command = Command::new(&self.program);
+        command.arg("-c").arg(&self.config).arg("-l").arg(&self.log);
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        self.child = Some(child.expect("start nats-server"));
+        let port = self.port;
+        until(PATIENCE, "nats-server to listen", || TcpStream::connect(("127.0.0.1", port)).ok());
+    }
+
+    /// Kills it at once, as a power cut would.
+    pub fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    /// What it has logged.
+    pub fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+}
+
+impl Drop for NatsServer {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// A port of loopback that nobody has just now.
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bind a port");
+    listener.local_addr().expect("a local address").port()
+}
