@@ -16,7 +16,7 @@ fn events(body: &str) -> Vec<(String, Value)> {
     let mut events = Vec::new();
     for line in body.lines() {
         if let Some(name) = line.strip_prefix("event: ") {
-            kind = name.to_owned();
+            name.clone_into(&mut kind);
         } else if let Some(data) = line.strip_prefix("data: ") {
             events.push((kind.clone(), serde_json::from_str(data).unwrap()));
         }
@@ -87,7 +87,8 @@ fn usage_is_the_same_with_a_daemon_and_without_one_also_after_a_change() {
         "type": "assistant", "timestamp": "2026-11-15T12:00:00.000Z", "isSidechain": false,
         "message": {"id": "one-more", "role": "assistant", "model": "m", "content": [], "usage": {"input_tokens": 12_345, "output_tokens": 1}},
     });
-    text.push_str(&format!("{reply}\n"));
+    text.push_str(&reply.to_string());
+    text.push('\n');
     fs::write(&file, text).unwrap();
     let after = both(&["usage", "--by", "session", "--json"]);
     let input = |report: &Value| report["total"]["tokens"]["in"].as_u64().unwrap();
