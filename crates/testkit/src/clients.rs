@@ -45,6 +45,20 @@ impl Clients {
         self.script(home, "@modelcontextprotocol/inspector-cli/build/index.js")
     }
 
+    /// The conformance suite of MCP for servers, against an HTTP address.
+    pub fn conformance(&self, home: &TestHome) -> Command {
+        let mut command = self.script(home, "@modelcontextprotocol/conformance/dist/index.js");
+        command.arg("server");
+        command
+    }
+
+    /// A server on stdio behind an HTTP address, which it prints; see `mcp_bridge.mjs`.
+    pub fn bridge(&self, home: &TestHome, program: &Path, arguments: &[&str]) -> Command {
+        let mut command = home.command(&self.node);
+        command.arg(folder().join("mcp_bridge.mjs")).arg(program).args(arguments);
+        command
+    }
+
     /// An editor on ACP, driven by lines of JSON; see `acp_client.mjs`.
     pub fn editor(&self, home: &TestHome, program: &Path, arguments: &[&str]) -> Command {
         let mut command = home.command(&self.node);

@@ -137,7 +137,11 @@ fn tell(target: &Located, report: &StopReport, out: &mut Output) -> Result<(), F
         (true, None) => done.to_owned(),
         (false, _) => "not stopped".to_owned(),
     };
-    wrapped("", &format!("{id} {words} ({})", report.how.as_deref().unwrap_or_default()), out)?;
+    wrapped(
+        "",
+        &format!("{id} {words} ({})", text::one_line(report.how.as_deref().unwrap_or_default())),
+        out,
+    )?;
     still_open(report, out)?;
     for (word, entries) in [("ended", &report.ended), ("survived", &report.survived)] {
         if !entries.is_empty() {

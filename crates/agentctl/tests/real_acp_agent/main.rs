@@ -217,8 +217,15 @@ fn a_new_session_is_prompted_approved_cancelled_and_opened_again() {
     assert!(done["error"]["message"].as_str().unwrap().contains("no credit"), "{done:#}");
 
     // The session stays when the editor leaves, and another one opens it.
+    let held = scene.status(&id);
     let ended = editor.close();
     assert_eq!(ended["exited"], 0, "{ended}");
+    let after = scene.status(&id);
+    assert_eq!(
+        (&after["status"], &after["pid"]),
+        (&"idle".into(), &held["pid"]),
+        "it is the same process: {after:#}"
+    );
     let mut again = scene.editor(&[]);
     again.greet();
     let _ = again.ask("session/load", json!({"sessionId": id, "cwd": scene.cwd, "mcpServers": []}));

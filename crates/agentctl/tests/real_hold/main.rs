@@ -24,6 +24,7 @@ mod servers;
 mod ssh;
 #[path = "../steer/mod.rs"]
 mod steer;
+mod twenty;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

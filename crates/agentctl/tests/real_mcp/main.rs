@@ -6,5 +6,8 @@
     reason = "tests run processes and stop at surprises"
 )]
 
+mod asks;
 mod claude;
+mod dies;
 mod judges;
+mod line;

@@ -66,6 +66,12 @@ fn a_session_of_another_machine_is_read_by_its_name() {
     assert_eq!(from_here.code, Some(7), "{from_here:#?}");
     assert_eq!(run(&["prune", "--host", "box"]).code, Some(7));
 
+    // A shell completes ids there; the words before them are typed as in fish.
+    let mut complete = scene.home.agentctl_command(&["--", "agentctl", "status", "box/b"]);
+    complete.env("COMPLETE", "fish");
+    let offered = scene.home.run(complete).ok().stdout;
+    assert!(offered.starts_with(&full), "{offered}");
+
     // The way into a terminal leads through ssh.
     let way = run(&["attach", "box/bbbb", "--print"]).ok().stdout;
     assert!(way.starts_with("ssh -t -- box ") && way.contains("attach") && way.contains(FAR), "{way}");

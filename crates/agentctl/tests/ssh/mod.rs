@@ -45,7 +45,7 @@ impl Near {
         let at = |name: &str| folder.join(name).display().to_string();
         let sshd = format!(
             "Port {port}\nListenAddress 127.0.0.1\nHostKey {}\nAuthorizedKeysFile {}\nPidFile none\n\
-             StrictModes no\nUsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n",
+             StrictModes no\nMaxSessions 64\nMaxStartups 64\nUsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n",
             at("host"),
             at("authorized")
         );

@@ -48,7 +48,7 @@ use crate::surroundings::Surroundings;
     Several agents get a working tree each, beside the repository, and form a group;\n\
     at most 100 are launched at once.\n\
     With --host it runs on that machine: folders and files are those there, so --cwd\n\
-    is named from / on. Over several hosts the agents are spread, or one runs on each.\n\
+    is named from / on. Over several hosts agents are spread, or one runs on each.\n\
     The agent runs on when this command has returned: `agentctl logs -f ID`.")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct Args {
