@@ -19,6 +19,7 @@ pub mod transcript;
 pub mod ways;
 pub mod wire;
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use agentctl_model::{
@@ -34,7 +35,7 @@ pub use gateway::Gateway;
 pub use gateway::keys::{Keys, Secret};
 pub use gateway::peer::{Peer, PeerCheck};
 pub use scope::{Progress, Reach, Scope};
-pub use search::Conversation;
+pub use search::{Conversation, MayFit};
 pub use transcript::jsonl::follow::Follow;
 pub use transcript::memory::Memory;
 pub use wire::tls::Pin;
@@ -222,6 +223,12 @@ pub trait Adapter: Send + Sync {
 
     /// How a conversation is stored, to be searched.
     fn conversation(&self, place: &Path, id: &str) -> Conversation<'_>;
+
+    /// The ids of the sessions in a place of many that have a record which may fit, found in one pass; `None` where each
+    /// has a place of its own. A session that is not among them does not fit.
+    fn candidates(&self, _place: &Path, _may_fit: MayFit<'_>) -> Result<Option<HashSet<String>>, ReadError> {
+        Ok(None)
+    }
 
     /// What can be done with this agent; `None` where it can only be read.
     fn control(&self) -> Option<&'static dyn Control> {

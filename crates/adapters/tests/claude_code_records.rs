@@ -136,6 +136,7 @@ fn survey(transcript: &[u8], note: Option<&[u8]>, text_limit: Option<usize>) -> 
     let scope = Scope {
         reach,
         usage: true,
+        calls: true,
         subagents: true,
         text_limit,
         progress: Progress::default(),

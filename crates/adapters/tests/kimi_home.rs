@@ -24,7 +24,8 @@ fn home() -> PathBuf {
 
 fn survey(reach: Reach<'_>, usage: bool) -> Harvest {
     let progress = Progress::default();
-    let scope = Scope { reach, usage, subagents: true, text_limit: Some(200), progress, memory: None };
+    let scope =
+        Scope { reach, usage, calls: usage, subagents: true, text_limit: Some(200), progress, memory: None };
     Kimi.survey(&Root::at(home()), &scope)
 }
 

@@ -169,9 +169,9 @@ fn every_word_that_logs_show_is_found_in_every_recorded_home() {
         for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
             let target = to.join(entry.file_name());
             if entry.file_type().unwrap().is_dir() {
-                copy(&entry.path(), &target)
+                copy(&entry.path(), &target);
             } else {
-                std::fs::copy(entry.path(), target).map(drop).unwrap()
+                std::fs::copy(entry.path(), target).unwrap();
             }
         }
     }
@@ -222,7 +222,7 @@ fn every_word_that_logs_show_is_found_in_every_recorded_home() {
             }
         }
     }
-    assert!(words_seen > 20, "{words_seen}");
+    assert!(words_seen > 12, "{words_seen}");
 }
 
 #[test]

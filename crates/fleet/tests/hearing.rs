@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use agentctl_adapters::{Adapter, Card, Follow, Reach, ReadError, Root, Scope, join};
+use agentctl_adapters::{Adapter, Card, Conversation, Follow, Reach, ReadError, Root, Scope, join};
 use agentctl_fleet::{FindError, Fleet, Purpose, Query, Selector, Since, Source, Wanted};
 use agentctl_model::{
     Coverage, Entry, Environ, Evidence, Facts, Found, Harvest, Joined, KernelView, ProcessHead, Status, Tie,
@@ -19,6 +19,10 @@ struct Behaves {
 }
 
 impl Adapter for Behaves {
+    fn conversation(&self, _: &Path, _: &str) -> Conversation<'_> {
+        Conversation::Nothing
+    }
+
     fn card(&self) -> &'static Card {
         self.card
     }

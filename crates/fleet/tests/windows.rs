@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentctl_adapters::{Adapter, Keys, Root, Secret, registry};
+use agentctl_adapters::{Adapter, Conversation, Keys, Root, Secret, registry};
 use agentctl_fleet::keep::marks::Marks;
 use agentctl_fleet::read::inbox;
 use agentctl_fleet::{Fleet, Query, Source, Store, Wanted};
@@ -405,6 +405,10 @@ fn live_sessions_that_could_not_be_heard_make_the_answer_partial() {
     static HEARD: AtomicBool = AtomicBool::new(false);
     struct Deaf;
     impl Adapter for Deaf {
+        fn conversation(&self, _: &Path, _: &str) -> Conversation<'_> {
+            Conversation::Nothing
+        }
+
         fn card(&self) -> &'static Card {
             agentctl_adapters::agents::pi::Pi.card()
         }

@@ -101,6 +101,15 @@ pub fn lint_openapi(document: &Path) -> Result<(), Skip> {
     Ok(())
 }
 
+/// The program that counts usage from the records of many agents, for a look side by side.
+pub fn ccusage() -> Result<PathBuf, Skip> {
+    let pinned = folder().join("ccusage");
+    let pins = fs::read(pinned.join("package-lock.json")).expect("read the pin of ccusage");
+    let installed = cache::kept("tools-ccusage", &pins, |stage| agents::npm_ci(&pinned, stage));
+    let installed = installed.map_err(|error| Skip(format!("no ccusage: {error:#}")))?;
+    Ok(installed.join("node_modules/.bin/ccusage"))
+}
+
 /// Prometheus' own checker of metrics: the installed one, else the one of Debian's package, which is unpacked and not
 /// installed.
 pub fn promtool() -> Result<PathBuf, Skip> {

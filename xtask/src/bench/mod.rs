@@ -129,43 +129,43 @@ impl Bench<'_> {
         self.against_the_limit(&["usage", "--json"], Depth::All)
     }
 
-    /// Measures a search for words that are rare: the whole of it against `rg` over the same files, where that is
-    /// installed, and against reading all bytes; and how long the first hit takes in the newest session.
+    /// Measures a search for a word that stands nowhere: the whole of it against reading all bytes, and against `rg` over
+    /// the same files where that is installed. Both end with 1 when they find nothing.
     fn search(&self) -> anyhow::Result<Vec<Measured>> {
-        let newest = self.manifest.rows.iter().filter(|row| row.expected["relation"] != "subagent");
-        let newest = newest.max_by_key(|row| row.updated_ms).context("the corpus is empty")?;
-        let words = newest.expected["promptPrefix"].as_str().context("the newest session has no prompt")?;
-        eprintln!("measuring {} sessions: search {words:?}", self.manifest.rows.len());
-        let args = ["search", "--json", "-n", "1000000", words];
-        self.time(&self.options.agentctl, &args)?;
-        let found = std::fs::read_to_string(self.output())?;
-        if !found.lines().any(|line| line.contains(&format!("\"sessionId\":\"{}\"", newest.id))) {
-            bail!("the newest session does not have its own prompt; nothing was timed");
-        }
-        let mut all = vec![self.against_the_limit(&args, Depth::All)?];
-        let first = ["search", "--json", "-n", "1", words];
-        let mut own = Vec::new();
-        for _ in 0..self.options.repeats {
-            own.push(self.time(&self.options.agentctl, &first)?);
-        }
-        all.push(self.measured(&["search -n 1"], &own, None)?);
-        let rg = Path::new("/usr/bin/rg");
-        if rg.exists() {
-            let home = self.home.to_str().context("the corpus path is not UTF-8")?;
-            let theirs = ["--no-config", "-uuu", "-a", "--count", "-i", "-F", words, home];
-            let (mut own, mut other) = (Vec::new(), Vec::new());
-            self.time(rg, &theirs)?;
+        const NOWHERE: &str = "zyzzyvaquux";
+        eprintln!("measuring {} sessions: search", self.manifest.rows.len());
+        let program = self.options.agentctl.to_str().context("the path of agentctl is not UTF-8")?;
+        let home = self.home.to_str().context("the corpus path is not UTF-8")?;
+        let shell = Path::new("/bin/sh");
+        let own = ["-c", "\"$0\" search --json \"$1\" 2>/dev/null; test $? -eq 1", program, NOWHERE];
+        self.time(shell, &own)?;
+        let limit = self.against_the_limit_with(shell, &own, Depth::All)?;
+        let mut all = vec![Measured { command: format!("search {NOWHERE}"), ..limit }];
+        if Path::new("/usr/bin/rg").exists() {
+            let theirs =
+                ["-c", "rg --no-config -uuu -a -c -i -F \"$0\" \"$1\"; test $? -eq 1", NOWHERE, home];
+            let (mut ours, mut others) = (Vec::new(), Vec::new());
+            self.time(shell, &theirs)?;
             for _ in 0..self.options.repeats {
-                own.push(self.time(&self.options.agentctl, &args)?);
-                other.push(self.time(rg, &theirs)?);
+                ours.push(self.time(shell, &own)?);
+                others.push(self.time(shell, &theirs)?);
             }
-            let other = Timing::of(&other).map(|timing| (timing, 2));
-            all.push(self.measured(&["search (limit: rg)"], &own, other)?);
+            let others = Timing::of(&others).map(|timing| (timing, 2));
+            all.push(self.measured(&["search (the limit is rg)"], &ours, others)?);
         }
         Ok(all)
     }
 
     fn against_the_limit(&self, args: &[&str], depth: Depth) -> anyhow::Result<Measured> {
+        self.against_the_limit_with(&self.options.agentctl, args, depth)
+    }
+
+    fn against_the_limit_with(
+        &self,
+        own_program: &Path,
+        args: &[&str],
+        depth: Depth,
+    ) -> anyhow::Result<Measured> {
         let home = self.home.to_str().context("the corpus path is not UTF-8")?;
         let limits = [["__limit", home, depth.as_str(), "1"], ["__limit", home, depth.as_str(), "2"]];
         let (mut own, mut one, mut two) = (Vec::new(), Vec::new(), Vec::new());
@@ -174,7 +174,7 @@ impl Bench<'_> {
             self.time(&program, limit)?;
         }
         for _ in 0..self.options.repeats {
-            own.push(self.time(&self.options.agentctl, args)?);
+            own.push(self.time(own_program, args)?);
             one.push(self.time(&program, &limits[0])?);
             two.push(self.time(&program, &limits[1])?);
         }

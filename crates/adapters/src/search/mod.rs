@@ -32,12 +32,15 @@ pub type NamedEntries = Vec<(String, Entry)>;
 /// Whether a record with these bytes is wanted. A record that is not may be left out.
 pub type MayFit<'f> = &'f dyn Fn(&[u8]) -> bool;
 
+/// Reads the records of a conversation, or those that may fit.
+pub type ReadRecords<'a> = dyn Fn(MayFit<'_>) -> Result<NamedEntries, ReadError> + 'a;
+
 /// How a conversation is stored.
 pub enum Conversation<'a> {
     /// A file of JSON lines.
     Lines { path: PathBuf, parse: ParseEntries, compressed: bool },
     /// Records in a database, a tree of files or a server, which are read together.
-    Records(Box<dyn Fn(MayFit<'_>) -> Result<NamedEntries, ReadError> + 'a>),
+    Records(Box<ReadRecords<'a>>),
     /// There is none so far.
     Nothing,
 }
@@ -101,6 +104,12 @@ pub fn search(conversation: &Conversation<'_>, search: &Search<'_>) -> Result<Ve
         }
     }
     Ok(found.places.into_iter().rev().collect())
+}
+
+/// Whether a record with these bytes may fit. What is left out certainly does not.
+pub fn sieve(pattern: &Pattern) -> impl Fn(&[u8]) -> bool {
+    let sieve = Sieve::of(pattern);
+    move |record: &[u8]| sieve.lets_pass(record)
 }
 
 struct Found<'s, 'q> {

@@ -17,7 +17,7 @@ pub(super) struct Sieve {
 
 enum Needle {
     /// Every line that fits contains this.
-    Run(Finder<'static>),
+    Run(Box<Finder<'static>>),
     /// The same in whatever case.
     RunInAnyCase(Regex),
     /// A line that fits has a character beyond ASCII, as it is or escaped.
@@ -39,7 +39,7 @@ impl Sieve {
                     .build()
                     .map_or(Needle::Anything, Needle::RunInAnyCase)
             }
-            Some(run) => Needle::Run(Finder::new(run).into_owned()),
+            Some(run) => Needle::Run(Box::new(Finder::new(run).into_owned())),
             None if beyond() => Needle::BeyondAscii,
             None => Needle::Anything,
         };

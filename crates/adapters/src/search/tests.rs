@@ -1,3 +1,4 @@
+use std::fmt::Write as _;
 use std::fs;
 
 use agentctl_model::EntryKind;
@@ -57,24 +58,24 @@ fn agree(bytes: &[u8], pattern: &Pattern) {
 fn spelled(text: &str, dice: &[u8]) -> String {
     let mut spelled = String::from("\"");
     for (index, letter) in text.chars().enumerate() {
-        let die = dice.get(index % dice.len().max(1)).copied().unwrap_or(0);
+        let choice = dice.get(index % dice.len().max(1)).copied().unwrap_or(0);
         let mut units = [0; 2];
-        match (letter, die % 4) {
+        match (letter, choice % 4) {
             ('\n', 0 | 1) => spelled.push_str("\\n"),
             ('\r', 0 | 1) => spelled.push_str("\\r"),
             ('"', 0 | 1) => spelled.push_str("\\\""),
             ('\\', 0 | 1) => spelled.push_str("\\\\"),
             (letter, 3) => {
                 for unit in letter.encode_utf16(&mut units) {
-                    spelled.push_str(&if die > 127 {
-                        format!("\\u{unit:04X}")
+                    if choice > 127 {
+                        write!(spelled, "\\u{unit:04X}").unwrap();
                     } else {
-                        format!("\\u{unit:04x}")
-                    });
+                        write!(spelled, "\\u{unit:04x}").unwrap();
+                    }
                 }
             }
             (letter, _) if letter < ' ' || letter == '"' || letter == '\\' => {
-                spelled.push_str(&format!("\\u{:04x}", u32::from(letter)));
+                write!(spelled, "\\u{:04x}", u32::from(letter)).unwrap();
             }
             (letter, _) => spelled.push(letter),
         }
@@ -105,9 +106,9 @@ proptest! {
             if *is_call {
                 // What a tool was given is JSON within JSON.
                 let inner = format!("{{\"cmd\":{}}}", spelled(text, dice));
-                bytes.push_str(&format!("{{\"j\":{}}}\n", spelled(&inner, &[0])));
+                writeln!(bytes, "{{\"j\":{}}}", spelled(&inner, &[0])).unwrap();
             } else {
-                bytes.push_str(&format!("{{\"t\":{}}}\n", spelled(text, dice)));
+                writeln!(bytes, "{{\"t\":{}}}", spelled(text, dice)).unwrap();
             }
         }
         if torn { bytes.push_str("{\"t\":\"half a"); }
@@ -146,8 +147,9 @@ fn texts_are_found_as_they_were_meant_and_not_as_they_are_written() {
 
 #[test]
 fn regular_expressions_case_roles_and_limits() {
-    let bytes: String =
-        (0..50).map(|number| format!("{}\n", json!({"t": format!("Error {number}")}))).collect();
+    let lines: Vec<String> =
+        (0..50).map(|number| json!({"t": format!("Error {number}")}).to_string()).collect();
+    let bytes = lines.join("\n");
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("file.jsonl");
     fs::write(&path, &bytes).unwrap();
@@ -211,8 +213,9 @@ fn a_conversation_opens_at_every_hit_and_says_when_it_is_gone() {
 #[test]
 fn a_compressed_file_is_searched_and_opened_like_any_other() {
     use ruzstd::encoding::{CompressionLevel, compress_to_vec};
-    let lines: String =
-        (0..2000).map(|number| format!("{}\n", json!({"t": format!("say {number}")}))).collect();
+    let lines: Vec<String> =
+        (0..2000).map(|number| json!({"t": format!("say {number}")}).to_string()).collect();
+    let lines = lines.join("\n");
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("file.jsonl.zst");
     fs::write(&path, compress_to_vec(lines.as_bytes(), CompressionLevel::Fastest)).unwrap();

@@ -115,7 +115,7 @@ impl Home {
     pub(crate) fn survey(&self) -> Harvest {
         let progress = Progress::awaited_for(Duration::from_secs(20));
         let all = Scope::new(Reach::All { since: None });
-        let scope = Scope { usage: true, subagents: true, progress: progress.clone(), ..all };
+        let scope = Scope { usage: true, calls: true, subagents: true, progress: progress.clone(), ..all };
         let harvest = with_cancellation(Some(&progress), || self.adapter.survey(&self.root, &scope));
         for found in &harvest.found {
             // An error is a valid answer; a panic or no answer is not.

@@ -13,8 +13,11 @@ mod windows;
 use machine::Machine;
 use serde_json::{Value, json};
 
-/// The rows of a report, each as its key, tokens and number of sessions.
-fn rows(report: &Value) -> Vec<(Option<&str>, [Option<u64>; 4], u64)> {
+/// The key, the tokens and the number of sessions of a row.
+type Row<'r> = (Option<&'r str>, [Option<u64>; 4], u64);
+
+/// The rows of a report.
+fn rows(report: &Value) -> Vec<Row<'_>> {
     let row = |row: &'_ Value| {
         let part = |name: &str| row["tokens"][name].as_u64();
         let tokens = [part("in"), part("out"), part("cacheRead"), part("cacheWrite")];

@@ -27,6 +27,7 @@ mod locks;
 mod manner;
 mod memory;
 mod published;
+mod searched;
 mod service;
 mod silence;
 mod soak;

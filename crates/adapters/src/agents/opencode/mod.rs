@@ -7,14 +7,14 @@ pub(crate) mod processes;
 mod server;
 pub(crate) mod storage;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
 use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Process, ProcessHead, Stamp};
 
 use crate::{
-    Adapter, Card, Control, Conversation, Follow, Line, Looks, ReadError, Root, Scope, Trace, WatchTarget,
-    ways,
+    Adapter, Card, Control, Conversation, Follow, Line, Looks, MayFit, ReadError, Root, Scope, Trace,
+    WatchTarget, ways,
 };
 use conversation::follow;
 use processes::OPENCODE;
@@ -107,6 +107,10 @@ impl Adapter for OpenCode {
     fn conversation(&self, place: &Path, id: &str) -> Conversation<'_> {
         let (place, id) = (place.to_owned(), id.to_owned());
         Conversation::Records(Box::new(move |may_fit| follow::read_all(&place, &id, may_fit)))
+    }
+
+    fn candidates(&self, place: &Path, may_fit: MayFit<'_>) -> Result<Option<HashSet<String>>, ReadError> {
+        if database::is_tree_file(place) { Ok(None) } else { follow::candidates(place, may_fit).map(Some) }
     }
 
     fn control(&self) -> Option<&'static dyn Control> {

@@ -12,7 +12,7 @@ use crate::transcript::memory::Counted;
 /// The calls in the order of their first records. A call that is written again replaces its figures and keeps its time.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
-    calls: Vec<Call>,
+    in_order: Vec<Call>,
     by_name: HashMap<Box<str>, usize>,
     models: Vec<Arc<str>>,
 }
@@ -32,7 +32,7 @@ impl Calls {
     pub(crate) fn add(&mut self, name: Option<&str>, recorded: Recorded<'_>) {
         let Recorded { at, model, tokens, cost, agent } = recorded;
         if let Some(known) = name.and_then(|name| self.by_name.get(name)) {
-            let known = &mut self.calls[*known];
+            let known = &mut self.in_order[*known];
             known.tokens = tokens;
             known.cost = cost;
             return;
@@ -41,9 +41,9 @@ impl Calls {
         let shared = name.zip(at).map(|of| hash_of(&of));
         let model = model.filter(|model| !model.is_empty()).map(|model| self.model(model));
         if let Some(name) = name {
-            self.by_name.insert(name.into(), self.calls.len());
+            self.by_name.insert(name.into(), self.in_order.len());
         }
-        self.calls.push(Call { at, model, tokens, cost, name: shared, agent: agent.map(Into::into) });
+        self.in_order.push(Call { at, model, tokens, cost, name: shared, agent: agent.map(Into::into) });
     }
 
     pub(crate) fn has(&self, name: &str) -> bool {
@@ -52,7 +52,7 @@ impl Calls {
 
     /// What was counted so far belongs to another session.
     pub(crate) fn clear(&mut self) {
-        self.calls.clear();
+        self.in_order.clear();
         self.by_name.clear();
     }
 
@@ -68,13 +68,13 @@ impl Calls {
 
     /// The session's own totals and all calls; the totals are `None` when no usage was ever recorded.
     pub(crate) fn counted(self) -> Counted {
-        let own = || self.calls.iter().filter(|call| call.agent.is_none());
+        let own = || self.in_order.iter().filter(|call| call.agent.is_none());
         let dollars: f64 = own().filter_map(|call| call.cost).sum();
         Counted {
             tokens: own().map(|call| call.tokens).reduce(Tokens::plus),
             // An agent that knows no price writes 0.
             cost: (dollars > 0.0).then_some(dollars),
-            calls: self.calls.into(),
+            calls: self.in_order.into(),
             ..Counted::default()
         }
     }

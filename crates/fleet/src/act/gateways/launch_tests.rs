@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use agentctl_adapters::gateway::Addressee;
-use agentctl_adapters::{Adapter, Answer, Card, Follow, Keys, ReadError, Root, Scope};
+use agentctl_adapters::{Adapter, Answer, Card, Conversation, Follow, Keys, ReadError, Root, Scope};
 use agentctl_model::{Entry, Environ, Harvest, Joined, KernelView, ProcessHead, Session};
 use agentctl_process::fake::Scripted;
 
@@ -26,6 +26,10 @@ static SILENT: Behind = Behind(&DEAF);
 struct Behind(&'static Far);
 
 impl Gateway for Far {
+    fn conversation(&self, _: &Root, _: &str) -> Conversation<'_> {
+        Conversation::Nothing
+    }
+
     fn root_at(&self, _: &str, _: Keys) -> Option<Root> {
         None
     }
@@ -72,6 +76,10 @@ impl Gateway for Far {
 }
 
 impl Adapter for Behind {
+    fn conversation(&self, _: &Path, _: &str) -> Conversation<'_> {
+        Conversation::Nothing
+    }
+
     fn card(&self) -> &'static Card {
         static CARD: Card = Card::new("far", "Far");
         &CARD

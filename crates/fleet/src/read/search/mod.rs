@@ -3,13 +3,13 @@
 //! The conversations are read on all cores, and their hits are told in the order of the sessions: what is found in an
 //! older one waits until those before it are done. Only a few are read ahead, so the memory is bounded.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use agentctl_adapters::cancel::with_cancellation;
@@ -82,7 +82,7 @@ const AHEAD: usize = 32;
 /// How often progress is told, and how soon a search ends that nobody waits for.
 const TICK: Duration = Duration::from_millis(50);
 /// What was written lately is searched before everything else is even listed.
-const LATELY: Since = Since::Back(Duration::from_secs(24 * 60 * 60));
+const LATELY: Since = Since::Back(Duration::from_hours(24));
 
 impl Fleet {
     /// Tells every hit, newest session first, until `tell` breaks or the limit is reached.
@@ -136,10 +136,11 @@ impl Fleet {
         let limit = if asked.once { 1 } else { asked.limit.saturating_sub(end.hits) };
         let search =
             Search { pattern: &asked.pattern, roles: &asked.roles, since, limit, around: asked.around };
+        let shared = SharedPlaces::of(sessions);
         std::thread::scope(|scope| {
             for _ in 0..cores {
-                let (answers, next, told, progress, search) =
-                    (answers.clone(), &next, &told, &progress, &search);
+                let (answers, next, told, progress) = (answers.clone(), &next, &told, &progress);
+                let (search, shared) = (&search, &shared);
                 scope.spawn(move || {
                     loop {
                         let index = next.fetch_add(1, Ordering::Relaxed);
@@ -152,7 +153,8 @@ impl Fleet {
                         if progress.is_given_up() {
                             return;
                         }
-                        let found = with_cancellation(Some(progress), || self.search_one(session, search));
+                        let found =
+                            with_cancellation(Some(progress), || self.search_one(session, search, shared));
                         if answers.send((index, found)).is_err() {
                             return;
                         }
@@ -168,9 +170,9 @@ impl Fleet {
                     Ok((index, found)) => {
                         waiting.insert(index, found);
                     }
-                    Err(RecvTimeoutError::Timeout) => {}
-                    Err(RecvTimeoutError::Disconnected) if waiting.is_empty() => break,
-                    Err(RecvTimeoutError::Disconnected) => {}
+                    // All of them are done, and the next one has said nothing.
+                    Err(RecvTimeoutError::Disconnected) if !waiting.contains_key(&turn) => break,
+                    Err(_) => {}
                 }
                 while let Some(found) = waiting.remove(&turn) {
                     flow = self.tell_found(&sessions[turn], found, asked, end, tell);
@@ -254,12 +256,34 @@ impl Fleet {
     }
 
     /// One conversation. A panic is the failure of this conversation alone.
-    fn search_one(&self, session: &Surveyed, asked: &Search<'_>) -> Result<Vec<Place>, ReadError> {
-        let Some(conversation) = self.conversation(session) else { return Ok(Vec::new()) };
-        let found = catch_unwind(AssertUnwindSafe(|| search::search(&conversation, asked)));
+    fn search_one(
+        &self,
+        session: &Surveyed,
+        asked: &Search<'_>,
+        shared: &SharedPlaces<'_>,
+    ) -> Result<Vec<Place>, ReadError> {
+        let found = catch_unwind(AssertUnwindSafe(|| {
+            if !self.may_fit(session, asked, shared) {
+                return Ok(Vec::new());
+            }
+            self.conversation(session)
+                .map_or_else(|| Ok(Vec::new()), |conversation| search::search(&conversation, asked))
+        }));
         found.unwrap_or_else(|_| {
             Err(ReadError::new(&session.place, std::io::Error::other("could not be searched")))
         })
+    }
+
+    /// Whether a session among many in one place has a record that may fit. The place is read once for all of them.
+    fn may_fit(&self, session: &Surveyed, asked: &Search<'_>, shared: &SharedPlaces<'_>) -> bool {
+        let Some(candidates) = shared.0.get(session.place.as_path()) else { return true };
+        let candidates = candidates.get_or_init(|| {
+            let source = self.source_of(session)?;
+            let may_fit = search::sieve(asked.pattern);
+            // If this fails, each session says for itself why it cannot be read.
+            source.adapter.candidates(&session.place, &may_fit).ok().flatten()
+        });
+        candidates.as_ref().is_none_or(|candidates| candidates.contains(&session.key.id))
     }
 
     fn conversation<'f>(&'f self, session: &'f Surveyed) -> Option<Conversation<'f>> {
@@ -279,6 +303,23 @@ impl Fleet {
     ) -> Result<Option<(Vec<Entry>, usize)>, ReadError> {
         self.conversation(session)
             .map_or(Ok(None), |conversation| search::read_around(&conversation, hit, around))
+    }
+}
+
+/// The places of several sessions, each with the sessions that may fit, once they are known.
+struct SharedPlaces<'s>(HashMap<&'s Path, OnceLock<Option<HashSet<String>>>>);
+
+impl<'s> SharedPlaces<'s> {
+    /// For a few sessions a pass over all of them costs more than it saves.
+    const FEW: usize = 16;
+
+    fn of(sessions: &'s [Surveyed]) -> Self {
+        let mut counts: HashMap<&Path, usize> = HashMap::new();
+        for session in sessions {
+            *counts.entry(&session.place).or_default() += 1;
+        }
+        let many = counts.into_iter().filter(|(_, count)| *count > Self::FEW);
+        Self(many.map(|(place, _)| (place, OnceLock::new())).collect())
     }
 }
 

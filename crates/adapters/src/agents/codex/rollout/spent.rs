@@ -165,14 +165,13 @@ impl Spent {
             return;
         }
         let own = match (before, reply) {
-            // A counter that begins anew counts from nothing.
             (Some(before), _) if total.is_at_least(&before) => total.less(&before),
             (Some(_), Some(reply)) => reply,
-            (Some(_), None) => total,
             // A fork's first total contains all that its parent spent. Before its first turn it repeats the parent's.
             (None, Some(reply)) if self.is_fork && self.has_turn => reply,
             (None, _) if self.is_fork => return,
-            (None, _) => total,
+            // A counter that begins, or begins anew, counts from nothing.
+            (Some(_), None) | (None, _) => total,
         };
         self.add(None, at, own.tokens().less(replies));
     }

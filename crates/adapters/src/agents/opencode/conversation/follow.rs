@@ -9,7 +9,7 @@ use agentctl_model::Entry;
 use super::entries::{Named, entries};
 use super::records::{Message, Part};
 use super::session::Conversation;
-use crate::agents::opencode::storage::database::{Stored, is_tree_file};
+use crate::agents::opencode::storage::database::{Stored, is_tree_file, sessions_with};
 use crate::agents::opencode::storage::tree::Tree;
 use crate::search::{MayFit, NamedEntries};
 use crate::transcript::jsonl::follow::Follow;
@@ -33,6 +33,12 @@ pub(crate) fn read_last(place: &Path, id: &str, limit: usize) -> Result<Vec<Entr
 pub(crate) fn read_all(place: &Path, id: &str, may_fit: MayFit<'_>) -> Result<NamedEntries, ReadError> {
     let all = newest(place, id, true, &|_, _| false, may_fit)?;
     Ok(all.into_iter().map(|named| (named.key, named.entry)).collect())
+}
+
+/// The sessions of a database of which some record may fit, in one pass over all of them.
+pub(crate) fn candidates(place: &Path, may_fit: MayFit<'_>) -> Result<HashSet<String>, ReadError> {
+    sqlite::read(place, |database| sessions_with(database.connection, may_fit))
+        .map_err(|error| ReadError::new(place, io::Error::other(error)))
 }
 
 /// The entries of the newest messages, oldest first: whole messages, until `enough` returns true.

@@ -8,8 +8,10 @@ use jiff::Timestamp;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, MAIN_DB, OptionalExtension, Params, Row, params};
 
+use crate::MayFit;
 use crate::agents::opencode::conversation::records::{counted, model_of_column, moment};
 use crate::agents::opencode::conversation::session::{BEGINNING, Conversation, Head, RawPart, Total};
+use crate::cancel;
 
 /// The columns that a head is made of. Older versions do not have all of them.
 const COLUMNS: [&str; 15] = [
@@ -168,6 +170,36 @@ pub(crate) fn newest_message_at(connection: &Connection, id: &str) -> rusqlite::
 pub(crate) fn is_tree_file(place: &Path) -> bool {
     let name = place.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     name.starts_with("ses") && place.extension().is_some_and(|extension| extension == "json")
+}
+
+/// The sessions of which some message or part may fit.
+pub(crate) fn sessions_with(
+    connection: &Connection,
+    may_fit: MayFit<'_>,
+) -> rusqlite::Result<HashSet<String>> {
+    let mut sessions = HashSet::new();
+    for sql in [
+        "SELECT session_id, data FROM message",
+        "SELECT message.session_id, part.data FROM part JOIN message ON message.id = part.message_id",
+    ] {
+        let mut statement = connection.prepare(sql)?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            cancel::step().map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+            let (ValueRef::Text(id), ValueRef::Text(data) | ValueRef::Blob(data)) =
+                (row.get_ref(0)?, row.get_ref(1)?)
+            else {
+                continue;
+            };
+            if may_fit(data)
+                && let Ok(id) = std::str::from_utf8(id)
+                && !sessions.contains(id)
+            {
+                sessions.insert(id.to_owned());
+            }
+        }
+    }
+    Ok(sessions)
 }
 
 pub(crate) struct Stored<'c>(pub(crate) &'c Connection);
