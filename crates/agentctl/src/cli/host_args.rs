@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use agentctl_hosts::HostName;
 use agentctl_model::{CoverageKind, ErrorKind, HostReport, Road, Session, text};
 use clap_complete::engine::ArgValueCompleter;
 
