@@ -205,7 +205,7 @@ fn grouped(count: u64) -> String {
     let digits = count.to_string();
     let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
     for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index) % 3 == 0 {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             grouped.push(',');
         }
         grouped.push(digit);
@@ -221,6 +221,7 @@ fn measure(row: &UsageRow, all: &Total) -> f64 {
 
 #[expect(
     clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
     clippy::cast_sign_loss,
     reason = "between 0 and the width of a bar"
 )]
@@ -231,7 +232,7 @@ fn bar(value: f64, most: f64) -> String {
     }
     let eighths = ((value / most * (BAR * 8) as f64).round() as usize).clamp(1, BAR * 8);
     let mut bar = "█".repeat(eighths / 8);
-    if eighths % 8 > 0 {
+    if !eighths.is_multiple_of(8) {
         bar.push(parts[eighths % 8]);
     }
     bar

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::machine::{Machine, agent};
 
 /// A wait that reaches this has failed.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 pub(crate) struct Client {
     child: Child,

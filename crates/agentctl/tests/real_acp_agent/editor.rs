@@ -82,16 +82,16 @@ impl Editor {
     }
 
     #[track_caller]
-    pub(crate) fn ask(&mut self, call: &str, params: Value) -> Value {
-        let tag = self.begin(call, &params);
+    pub(crate) fn ask(&mut self, call: &str, params: &Value) -> Value {
+        let tag = self.begin(call, params);
         let mut answer = self.answer(tag);
         assert!(answer.get("error").is_none(), "{call}: {answer:#}");
         answer["result"].take()
     }
 
     #[track_caller]
-    pub(crate) fn fault(&mut self, call: &str, params: Value) -> Value {
-        let tag = self.begin(call, &params);
+    pub(crate) fn fault(&mut self, call: &str, params: &Value) -> Value {
+        let tag = self.begin(call, params);
         let mut answer = self.answer(tag);
         assert!(answer.get("error").is_some(), "{call}: {answer:#}");
         answer["error"].take()
@@ -100,7 +100,7 @@ impl Editor {
     #[track_caller]
     pub(crate) fn greet(&mut self) -> Value {
         let params = json!({"protocolVersion": 1, "clientCapabilities": {}, "clientInfo": {"name": "editor", "version": "1"}});
-        self.ask("initialize", params)
+        self.ask("initialize", &params)
     }
 
     pub(crate) fn begin_prompt(&mut self, id: &str, words: &str) -> u64 {
@@ -113,7 +113,7 @@ impl Editor {
         self.answer(tag)
     }
 
-    pub(crate) fn notify(&mut self, method: &str, params: Value) {
+    pub(crate) fn notify(&mut self, method: &str, params: &Value) {
         self.write(&json!({"notify": method, "params": params}));
     }
 

@@ -85,7 +85,7 @@ fn a_session_of_a_terminal_is_opened_followed_and_taken_up() {
         (&greeting["protocolVersion"], &greeting["agentCapabilities"]["loadSession"]),
         (&1.into(), &true.into())
     );
-    let listed = editor.ask("session/list", json!({}));
+    let listed = editor.ask("session/list", &json!({}));
     let row = &listed["sessions"][0];
     assert_eq!(
         (&row["sessionId"], &row["_meta"]["agentctl"]["status"]),
@@ -93,10 +93,10 @@ fn a_session_of_a_terminal_is_opened_followed_and_taken_up() {
         "{listed:#}"
     );
 
-    let opened = editor.ask("session/load", json!({"sessionId": id, "cwd": scene.cwd, "mcpServers": []}));
+    let opened = editor.ask("session/load", &json!({"sessionId": id, "cwd": scene.cwd, "mcpServers": []}));
     assert_eq!(opened["_meta"]["agentctl"]["readOnly"], true, "{opened:#}");
     let history = editor.updates();
-    let said: Vec<(&str, &str)> = history.iter().map(|update| editor::words(update)).collect();
+    let said: Vec<(&str, &str)> = history.iter().map(editor::words).collect();
     assert_eq!(said[0], ("user_message_chunk", "[[text:typed in a terminal]] first"), "{history:#?}");
     assert_eq!(said[1], ("agent_message_chunk", "typed in a terminal"), "{history:#?}");
     assert!(said[2].1.contains("read-only"), "{history:#?}");
@@ -134,12 +134,12 @@ fn a_session_of_a_terminal_is_opened_followed_and_taken_up() {
     // Another editor finds all of it, and this session takes its words.
     let mut second = scene.editor(&[]);
     second.greet();
-    let opened = second.ask("session/load", json!({"sessionId": id, "cwd": scene.cwd, "mcpServers": []}));
+    let opened = second.ask("session/load", &json!({"sessionId": id, "cwd": scene.cwd, "mcpServers": []}));
     assert_eq!(opened["_meta"]["agentctl"]["readOnly"], false, "{opened:#}");
     let history = second.updates();
     let agent: Vec<&str> = history
         .iter()
-        .map(|update| editor::words(update))
+        .map(editor::words)
         .filter(|(kind, _)| *kind == "agent_message_chunk")
         .map(|(_, words)| words)
         .collect();
@@ -152,7 +152,7 @@ fn a_new_session_is_prompted_approved_cancelled_and_opened_again() {
     let Some(scene) = Scene::set() else { return };
     let mut editor = scene.editor(&["--adapter", "claude-code"]);
     editor.greet();
-    let made = editor.ask("session/new", json!({"cwd": scene.cwd, "mcpServers": []}));
+    let made = editor.ask("session/new", &json!({"cwd": scene.cwd, "mcpServers": []}));
     let id = made["sessionId"].as_str().unwrap().to_owned();
     assert_eq!(made["modes"]["currentModeId"], "claude-code", "{made:#}");
     assert_eq!(
@@ -209,7 +209,7 @@ fn a_new_session_is_prompted_approved_cancelled_and_opened_again() {
     });
     let busy = editor.prompt(&id, "in between");
     assert!(busy["error"]["message"].as_str().unwrap().contains("another turn"), "{busy:#}");
-    editor.notify("session/cancel", json!({"sessionId": id}));
+    editor.notify("session/cancel", &json!({"sessionId": id}));
     let done = editor.answer(tag);
     assert_eq!(done["result"]["stopReason"], "cancelled", "{done:#}");
     assert_eq!(scene.becomes(&id, "idle")["outcome"], "interrupted");
@@ -228,7 +228,7 @@ fn a_new_session_is_prompted_approved_cancelled_and_opened_again() {
     );
     let mut again = scene.editor(&[]);
     again.greet();
-    let _ = again.ask("session/load", json!({"sessionId": id, "cwd": scene.cwd, "mcpServers": []}));
+    let _ = again.ask("session/load", &json!({"sessionId": id, "cwd": scene.cwd, "mcpServers": []}));
     assert!(again.updates().iter().any(|update| editor::words(update) == ("agent_message_chunk", "did it")));
     let done = again.prompt(&id, "[[text:after the return]]");
     assert_eq!(done["result"]["stopReason"], "end_turn", "{done:#}");
@@ -248,7 +248,7 @@ fn a_mode_chooses_the_agent_of_a_new_session() {
     .unwrap();
     let mut editor = scene.editor(&["--adapter", "claude-code"]);
     editor.greet();
-    let made = editor.ask("session/new", json!({"cwd": scene.cwd, "mcpServers": []}));
+    let made = editor.ask("session/new", &json!({"cwd": scene.cwd, "mcpServers": []}));
     let id = made["sessionId"].as_str().unwrap().to_owned();
     let modes: Vec<&str> = made["modes"]["availableModes"]
         .as_array()
@@ -257,9 +257,9 @@ fn a_mode_chooses_the_agent_of_a_new_session() {
         .map(|mode| mode["id"].as_str().unwrap())
         .collect();
     assert!(modes.contains(&"pi") && modes.contains(&"claude-code"), "{made:#}");
-    let _ = editor.ask("session/set_mode", json!({"sessionId": id, "modeId": "pi"}));
+    let _ = editor.ask("session/set_mode", &json!({"sessionId": id, "modeId": "pi"}));
     assert_eq!(
-        editor.fault("session/set_mode", json!({"sessionId": id, "modeId": "nobody"}))["code"],
+        editor.fault("session/set_mode", &json!({"sessionId": id, "modeId": "nobody"}))["code"],
         -32602
     );
     let done = editor.prompt(&id, "[[text:from pi]] hello");
@@ -271,16 +271,16 @@ fn a_mode_chooses_the_agent_of_a_new_session() {
         "{list:#}"
     );
     assert_eq!(
-        editor.fault("session/set_mode", json!({"sessionId": id, "modeId": "claude-code"}))["code"],
+        editor.fault("session/set_mode", &json!({"sessionId": id, "modeId": "claude-code"}))["code"],
         -32602
     );
     // Whatever id its agent gave it, it can be opened by the one that the editor knows.
     let mut again = scene.editor(&[]);
     again.greet();
-    let _ = again.ask("session/load", json!({"sessionId": id, "cwd": scene.cwd, "mcpServers": []}));
+    let _ = again.ask("session/load", &json!({"sessionId": id, "cwd": scene.cwd, "mcpServers": []}));
     assert!(again.updates().iter().any(|update| editor::words(update) == ("agent_message_chunk", "from pi")));
     assert_eq!(
-        again.fault("session/load", json!({"sessionId": "no-such", "cwd": scene.cwd, "mcpServers": []}))["code"],
+        again.fault("session/load", &json!({"sessionId": "no-such", "cwd": scene.cwd, "mcpServers": []}))["code"],
         -32002
     );
     let _ = scene.home.agentctl(&["stop", list["sessions"][0]["id"].as_str().unwrap()]).ok();

@@ -136,20 +136,20 @@ fn is_asked_once(held: &Held<'_>, asks: Asks) {
     let command = "touch allowed";
     fs::remove_file(held.scene.cwd.join("allowed")).unwrap();
     let pending = held.asks_to_run(command, "[[text:seven]]");
-    if asks.always != Always::Session {
-        let refused = held.refused("approve", &["--always"]);
-        let is_wider = refused.contains("further than this session");
-        assert_eq!(is_wider, asks.always == Always::Wider, "{refused}");
-        assert_eq!(held.asked("approval")["id"], pending["id"], "it still waits");
-        let _ = held.done("approve", &[]);
-        held.idle("seven");
-    } else {
+    if asks.always == Always::Session {
         assert_eq!(held.done("approve", &["--always"])["decision"], "allow-always");
         held.idle("seven");
         fs::remove_file(held.scene.cwd.join("allowed")).unwrap();
         assert_eq!(held.send(&format!("{} [[text:eight]]", held.runs(command))), "now");
         held.idle("eight");
         assert!(held.exists("allowed"));
+    } else {
+        let refused = held.refused("approve", &["--always"]);
+        let is_wider = refused.contains("further than this session");
+        assert_eq!(is_wider, asks.always == Always::Wider, "{refused}");
+        assert_eq!(held.asked("approval")["id"], pending["id"], "it still waits");
+        let _ = held.done("approve", &[]);
+        held.idle("seven");
     }
     assert_eq!((settings(), held.files()), before, "it was kept in a file");
 }
