@@ -1,8 +1,8 @@
 //! The `OpenAPI` document, generated from the table of routes.
 
 use axum::response::Response;
-use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
+use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use super::routes::{Answers, Operation, ROUTES, Route, SchemaOf, Takes};
@@ -148,7 +148,7 @@ fn operation(route: &Route, operation: &Operation, schemas: &mut Schemas) -> Val
         }
         Answers::Events(schema) => (
             "Server-sent events; the data of each is one such object",
-            json!({"text/event-stream": {"schema": schema(&mut schemas.written)}}),
+            json!({"text/event-stream": {"schema": event_of(&schema(&mut schemas.written))}}),
         ),
         Answers::Text => ("Done", json!({"text/plain": {"schema": {"type": "string"}}})),
     };
@@ -160,6 +160,12 @@ fn operation(route: &Route, operation: &Operation, schemas: &mut Schemas) -> Val
     }
     described["responses"] = responses.into();
     described
+}
+
+/// One server-sent event whose data is of this shape, or the last one, which is not.
+fn event_of(data: &Schema) -> Value {
+    let text = json!({"type": "string", "contentMediaType": "application/json", "contentSchema": data});
+    json!({"type": "object", "required": ["data"], "properties": {"event": {"type": "string"}, "data": text}})
 }
 
 /// Whether an operation can fail with this status: by its own problems, or by the checks before every route.

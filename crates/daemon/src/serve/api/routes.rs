@@ -7,7 +7,6 @@ use agentctl_fleet::read::groups::{GroupDiff, GroupLaunch, GroupList, GroupView}
 use agentctl_fleet::read::inbox::{Inbox, PutAwayReport};
 use agentctl_fleet::worktree::{Cleaned, NewTree, Trees};
 use agentctl_fleet::{AdapterEntry, Explanation, ListAnswer, UsageAnswer};
-use agentctl_model::search::Hit;
 use agentctl_model::{DirectoryHolder, Fuse, HostList, Session};
 use axum::routing::{MethodRouter, delete, get, post};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -275,7 +274,7 @@ pub(crate) const ROUTES: &[Route] = &[
         operations: &[Operation::get(
             "search",
             "Find words in every conversation, as `agentctl search --json` does",
-            Answers::Events(of::<Hit>),
+            Answers::Events(of::<search::SearchMessage>),
         )
         .asks(&[search::QUERY])
         .notes(

@@ -5,14 +5,16 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use agentctl_adapters::search::Pattern;
-use agentctl_fleet::{SearchQuery, Since, Told};
+use agentctl_fleet::{SearchEnd, SearchQuery, Since, Told};
 use agentctl_model::Role;
+use agentctl_model::search::Hit;
 use axum::Extension;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::sse::{self, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
+use schemars::JsonSchema;
 use tokio::sync::mpsc;
 
 use super::App;
@@ -22,6 +24,15 @@ use crate::serve::server::Peer;
 use crate::serve::{chosen_sources, query};
 use crate::shared::Phase;
 use crate::tell::events::written;
+
+/// What the events of a search carry: hits, and how it ended.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "it is the shape of what is sent, and is never made")]
+pub(crate) enum SearchMessage {
+    Hit(Hit),
+    End(SearchEnd),
+}
 
 pub(crate) const QUERY: Parameters = &[
     Parameter::text("q", "words that must all be in one message").required().repeatable(),
