@@ -162,7 +162,7 @@ fn looks(seen: &mut Seen<'_>, id: &str) {
     seen.command("wait", &["wait", id, "--timeout", "0s", "--json"]);
     seen.command("attach", &["attach", id, "--json"]);
     seen.command("inbox", &["inbox", "--since", "all", "--json"]);
-    seen.command("hit", &["search", "x", "--json"]);
+    seen.command("hit", &["search", "--regex", ".", "--json"]);
     seen.command("usage", &["usage", "--by", "session", "--json"]);
     seen.answer("usage", 200, "GET", "/v1/usage?by=model&tz=%2B02:00", &Value::Null);
     seen.command("doctor", &["doctor", "--json"]);
