@@ -30,7 +30,7 @@ use crate::tell::events::written;
 #[serde(untagged)]
 #[allow(dead_code, reason = "it is the shape of what is sent, and is never made")]
 pub(crate) enum SearchMessage {
-    Hit(Hit),
+    Hit(Box<Hit>),
     End(SearchEnd),
 }
 
