@@ -29,7 +29,7 @@ use jiff::Timestamp;
 
 pub use agentctl_files::watch::WatchTarget;
 pub use control::opening::Opening;
-pub use control::{Answer, Control};
+pub use control::{Answer, Control, ReasonLeft};
 pub use feed::{Feed, Line};
 pub use gateway::Gateway;
 pub use gateway::keys::{Keys, Secret};

@@ -121,14 +121,14 @@ pub trait Control: Adapter {
         live.ok_or_else(|| no_way_in(session, "be spoken to"))?.send(words)
     }
 
-    /// Answers the request that a live session waits for. Returns the reason of a denial that had no place in the answer.
+    /// Answers the request that a live session waits for. Returns what became of the reason of a denial.
     fn answer(
         &self,
         root: &Root,
         kernel: &KernelView,
         session: &Session,
         answer: &Answer,
-    ) -> Result<Option<String>, Error> {
+    ) -> Result<ReasonLeft, Error> {
         let live = self.reach(root, kernel, session)?;
         live.ok_or_else(|| no_way_in(session, "be answered"))?.answer(answer)
     }
@@ -148,8 +148,19 @@ pub trait LiveSession {
     fn send(&mut self, words: &str) -> Result<Acceptance, Error>;
 
     /// Answers a request that the session waits for. One that is gone is refused, and no other gets its answer. Returns
-    /// the reason of a denial that had no place in the answer.
-    fn answer(&mut self, answer: &Answer) -> Result<Option<String>, Error>;
+    /// what became of the reason of a denial.
+    fn answer(&mut self, answer: &Answer) -> Result<ReasonLeft, Error>;
+}
+
+/// What became of the reason of a denial.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReasonLeft {
+    /// There was none, or the answer has it.
+    Nothing,
+    /// It was sent as a message.
+    Sent,
+    /// It had no place in the answer, and is still to be sent.
+    Unsent(String),
 }
 
 /// A connection to a live session, `None` for a session without a server, or why the server gave none.

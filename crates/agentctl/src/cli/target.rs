@@ -72,10 +72,8 @@ impl Target {
         out: &mut Output,
     ) -> Result<Located, Failure> {
         let machines = Machines::of(&self.hosts, purpose, surroundings)?;
+        self.narrowed.warn_unread(&machines, finder, out);
         let located = self.narrowed.locate(&self.id, purpose, &machines, finder, surroundings, out)?;
-        if located.far.is_none() {
-            coverage::warn_unread(&self.narrowed.adapter, finder.fleet(), out);
-        }
         coverage::warn(&located.sources, surroundings, out);
         Ok(located)
     }
@@ -107,6 +105,7 @@ impl Targets {
         out: &mut Output,
     ) -> Result<Found, Failure> {
         let machines = Machines::of(&self.hosts, purpose, surroundings)?;
+        self.narrowed.warn_unread(&machines, finder, out);
         let mut found = Found { sessions: Vec::new(), bad: Vec::new() };
         let mut hints: Vec<String> = Vec::new();
         let mut warned: Vec<Option<String>> = Vec::new();
@@ -124,9 +123,6 @@ impl Targets {
             // Every answer covers all sources of a machine, so one warning about the incomplete ones is enough.
             let place = located.far.as_ref().map(|far| far.name.to_string());
             if !warned.contains(&place) {
-                if place.is_none() {
-                    coverage::warn_unread(&self.narrowed.adapter, finder.fleet(), out);
-                }
                 coverage::warn(&located.sources, surroundings, out);
                 warned.push(place);
             }
@@ -142,6 +138,13 @@ impl Targets {
 }
 
 impl NarrowingArgs {
+    /// Warns of an adapter that was named and is not read on this machine: that may be why nothing is found.
+    fn warn_unread(&self, machines: &Machines, finder: &impl SessionFinder, out: &mut Output) {
+        if machines.asked.local {
+            coverage::warn_unread(&self.adapter, finder.fleet(), out);
+        }
+    }
+
     pub(crate) fn by(adapter: Option<String>, root: Option<PathBuf>, cwd: Option<PathBuf>) -> Self {
         Self { adapter, root, cwd }
     }

@@ -8,7 +8,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use agentctl_adapters::hold::{Acceptance, Decision, Verb};
-use agentctl_adapters::{Answer, Control, Root};
+use agentctl_adapters::{Answer, Control, ReasonLeft, Root};
 use agentctl_model::{
     Capability, Entry, EntryKind, Error, ErrorKind, KernelView, OptionKind, OptionScope, Pending,
     PendingKind, Role, Session, SessionKey, Status, Surveyed, text,
@@ -295,7 +295,7 @@ impl Fleet {
         let has_reason = reason.is_some();
         let left = if let Some(server) = self.server_of(target) {
             server.answer(target, &answer)?;
-            reason
+            reason.map_or(ReasonLeft::Nothing, ReasonLeft::Unsent)
         } else {
             let alone = self.answer_alone(target, options.timeout)?;
             let way = self.way_in(target)?;
@@ -305,7 +305,11 @@ impl Fleet {
             });
             said.map_err(|error| self.with_hint(error, &[Offer::Approve, Offer::Answer], target))?
         };
-        let Some(reason) = left else { return Ok(has_reason.then_some(ReasonWay::WithAnswer)) };
+        let reason = match left {
+            ReasonLeft::Nothing => return Ok(has_reason.then_some(ReasonWay::WithAnswer)),
+            ReasonLeft::Sent => return Ok(Some(ReasonWay::AsMessage)),
+            ReasonLeft::Unsent(reason) => reason,
+        };
         let told = self.say(target, &reason, options);
         told.map(|_| Some(ReasonWay::AsMessage)).map_err(|error| Error {
             message: format!("the denial was accepted, its reason was not: {}", error.message),

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::Server;
 use super::requests::{self, Asked, CHANGE, COMMAND, ELICITATION, PERMISSIONS, QUESTION};
 use crate::Answer;
-use crate::control::LiveSession;
+use crate::control::{LiveSession, ReasonLeft};
 use crate::hold::{Acceptance, Decision};
 
 /// Long enough for a machine under load; it covers the whole exchange, not one answer.
@@ -100,6 +100,14 @@ impl<'t> Steered<'t> {
         Ok(last["id"].as_str().filter(|_| last["status"] == "inProgress").map(str::to_owned))
     }
 
+    /// Adds words to an open turn. Returns whether it took them.
+    fn add(&mut self, turn: Option<&str>, words: &str) -> Result<bool, Error> {
+        let Some(turn) = turn else { return Ok(false) };
+        let input = json!([{"type": "text", "text": words}]);
+        let steer = json!({"threadId": self.thread, "expectedTurnId": turn, "input": input});
+        Ok(self.call("turn/steer", &steer)?.is_ok())
+    }
+
     /// The result of a request, or the server's own error message.
     fn call(&mut self, method: &str, params: &Value) -> Result<Result<Value, String>, Error> {
         self.server.ask(method, params).map_err(|error| self.silent(&error))
@@ -127,11 +135,9 @@ impl LiveSession for Steered<'_> {
         if let State::Unloaded = state {
             self.load()?;
         }
-        if let State::Active { .. } = state
-            && let Some(turn) = self.open_turn()?
-        {
-            let steer = json!({"threadId": self.thread, "expectedTurnId": turn, "input": input});
-            if self.call("turn/steer", &steer)?.is_ok() {
+        if let State::Active { .. } = state {
+            let turn = self.open_turn()?;
+            if self.add(turn.as_deref(), words)? {
                 return Ok(Acceptance::Now);
             }
             // The turn ended in between or cannot be added to; otherwise the next request returns the reason.
@@ -154,7 +160,7 @@ impl LiveSession for Steered<'_> {
     }
 
     /// Without the id of a request, the first one that waits is answered.
-    fn answer(&mut self, answer: &Answer) -> Result<Option<String>, Error> {
+    fn answer(&mut self, answer: &Answer) -> Result<ReasonLeft, Error> {
         if !matches!(self.state()?, State::Active { waits: true }) {
             return Err(Error::refused(format!("{} waits for nothing", self.thread)));
         }
@@ -166,15 +172,27 @@ impl LiveSession for Steered<'_> {
             Error::refused(format!("{} does not wait for an answer to {named} any more", self.thread))
         })?;
         let reply = reply(asked, answer)?;
+        // A reason that came after the answer could come as the turn ends, and nobody would read it then. While the
+        // request waits, the open turn takes it up.
+        let reason = reason_of(&answer.decision);
+        let left = match &reason {
+            None => ReasonLeft::Nothing,
+            Some(reason) if self.add(asked.params()["turnId"].as_str(), reason)? => ReasonLeft::Sent,
+            Some(reason) => ReasonLeft::Unsent(reason.clone()),
+        };
         let number = &asked.message["id"];
         self.server.reply(number, &reply).map_err(|error| self.silent(&error))?;
         self.receive_until(|message| {
             message["method"] == "serverRequest/resolved" && message["params"]["requestId"] == *number
         })?;
-        Ok(match &answer.decision {
-            Decision::Deny { reason } => reason.clone(),
-            Decision::AllowOnce | Decision::AllowAlways | Decision::Text(_) => None,
-        })
+        Ok(left)
+    }
+}
+
+fn reason_of(decision: &Decision) -> Option<String> {
+    match decision {
+        Decision::Deny { reason } => reason.clone(),
+        Decision::AllowOnce | Decision::AllowAlways | Decision::Text(_) => None,
     }
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::ask::{Request, ServerReport, report_at};
 use super::http::{ACTION_TIMEOUT, Door, Reply, post};
 use crate::Answer;
-use crate::control::LiveSession;
+use crate::control::{LiveSession, ReasonLeft};
 use crate::hold::{Acceptance, Decision};
 use crate::wire::http::escaped;
 
@@ -77,7 +77,7 @@ impl LiveSession for Steered {
         Ok(Acceptance::Interrupted { was_open, still_queued: 0 })
     }
 
-    fn answer(&mut self, answer: &Answer) -> Result<Option<String>, Error> {
+    fn answer(&mut self, answer: &Answer) -> Result<ReasonLeft, Error> {
         let (approval, question) = self.report.waiting(&self.id, answer.request.as_deref());
         if let (None, None, Some(gone)) = (approval, question, &answer.request) {
             let reason = format!("{} does not wait for an answer to {gone} any more", self.id);
@@ -105,7 +105,7 @@ impl LiveSession for Steered {
             }
             (None, Some(asked), Decision::Deny { reason }) => {
                 self.post(&format!("/question/{}/reject", escaped(asked.id())), &json!({}))?;
-                return Ok(reason.clone());
+                return Ok(reason.clone().map_or(ReasonLeft::Nothing, ReasonLeft::Unsent));
             }
             (None, Some(_), Decision::AllowOnce) => {
                 Err(Error::refused("it asks a question, which yes or no does not answer")
@@ -115,7 +115,7 @@ impl LiveSession for Steered {
                 .hint(format!("`agentctl approve {0}` or `agentctl deny {0}`", self.id))),
             (None, None, _) => Err(Error::refused(format!("{} waits for nothing", self.id))),
         }?;
-        Ok(None)
+        Ok(ReasonLeft::Nothing)
     }
 }
 

@@ -142,7 +142,11 @@ fn an_answer_goes_to_the_request_that_it_names() {
     let reach =
         || Steered::reach(&[Door::with_password(address, "opencode", "secret")], "/w", "ses_1").unwrap();
     let reason = Decision::Deny { reason: Some("not now".to_owned()) };
-    assert_eq!(reach().answer(&answer("per_2", reason)).unwrap(), None, "the reason goes with it");
+    assert_eq!(
+        reach().answer(&answer("per_2", reason)).unwrap(),
+        ReasonLeft::Nothing,
+        "the reason goes with it"
+    );
     let told = posted(&asked);
     assert_eq!(told, [r#"POST /permission/per_2/reply {"reply":"reject","message":"not now"}"#]);
     for gone in ["per_0", "per_9"] {
