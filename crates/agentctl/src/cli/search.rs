@@ -258,7 +258,7 @@ fn marked(hit: &Hit, width: usize, mark: impl Fn(&str) -> String) -> String {
     let mut at = from;
     for (start, end) in &hit.matches {
         let (start, end) = ((*start).clamp(at, to.max(at)), (*end).clamp(from, to));
-        if end <= at {
+        if end <= start {
             continue;
         }
         line.extend(&letters[at..start]);

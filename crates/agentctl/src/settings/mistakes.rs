@@ -108,7 +108,9 @@ pub(super) fn read<'t, T: Deserialize<'t> + Default>(
             Err(error) => leave_out(text, &mut table, &error),
         };
         let hopeless = mistake.invalidates == Invalidates::File;
-        mistakes.push(mistake);
+        if !follows_from(&mistake, &mistakes) {
+            mistakes.push(mistake);
+        }
         if hopeless {
             return (T::default(), mistakes);
         }
@@ -116,6 +118,14 @@ pub(super) fn read<'t, T: Deserialize<'t> + Default>(
     let message = format!("more than {MOST} mistakes; nothing of this file is used");
     mistakes.push(Mistake::new(text, None, None, message, Invalidates::File));
     (T::default(), mistakes)
+}
+
+/// Whether something is missing only because it was left out as a mistake of its own.
+fn follows_from(mistake: &Mistake, known: &[Mistake]) -> bool {
+    let Some(section) = mistake.key.as_deref() else { return false };
+    let in_section = |key: &str| Some(key.strip_prefix(section)?.strip_prefix('.')?.to_owned());
+    let mut fields = known.iter().filter_map(|other| in_section(other.key.as_deref()?));
+    fields.any(|field| mistake.message.ends_with(&format!("missing field `{field}`")))
 }
 
 /// Removes what the error is about from the table, so that the rest can be read.

@@ -152,7 +152,12 @@ pub fn zone_of(text: &str) -> Result<TimeZone, String> {
 
 /// The text from which [`zone_of`] makes the same zone; `None` for a zone without a name.
 pub fn zone_text(zone: &TimeZone) -> Option<String> {
-    let fixed = || zone.to_fixed_offset().ok().map(|offset| offset.to_string());
+    let fixed = || {
+        let seconds = zone.to_fixed_offset().ok()?.seconds();
+        let sign = if seconds < 0 { '-' } else { '+' };
+        let minutes = seconds.unsigned_abs() / 60;
+        Some(format!("{sign}{:02}:{:02}", minutes / 60, minutes % 60))
+    };
     zone.iana_name()
         .map(str::to_owned)
         .or_else(|| (zone == &TimeZone::UTC).then(|| "UTC".to_owned()))
