@@ -56,7 +56,7 @@ impl LookError {
 const CHUNK: usize = 16 * 1024;
 
 /// Loading a program takes less than a millisecond, unless it must be read from a slow disk.
-const ATTEMPTS_WHILE_LOADING: usize = 50;
+const ATTEMPTS_WHILE_LOADING: usize = 200;
 const RETRY_INTERVAL: Duration = Duration::from_micros(100);
 
 /// The identity of a file, independent of its path.
