@@ -1,28 +1,14 @@
 //! `explain_status`: what `agentctl explain` says.
 
-use std::path::PathBuf;
-
 use agentctl_fleet::Purpose;
 use agentctl_model::{Error, Evidence, Outcome, Rule, Status};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use super::{Card, Request, Told, TypedTool};
+use super::{Card, Request, Told, TypedTool, Which};
 use crate::mcp::desk::{Desk, Target};
 
 pub(super) struct ExplainStatus;
-
-/// Which session.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Takes {
-    /// Full id, unique beginning of one, or exact name.
-    id: String,
-    /// Only a session of this agent.
-    adapter: Option<String>,
-    /// Only a session that works in this folder.
-    cwd: Option<PathBuf>,
-}
 
 /// Why the session has its status.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -49,12 +35,12 @@ impl TypedTool for ExplainStatus {
         needs: None,
         ends_work: false,
     };
-    type Takes = Takes;
+    type Takes = Which;
     type Gives = Gives;
 
     fn run(
         desk: &Desk,
-        Takes { id, adapter, cwd }: Takes,
+        Which { id, adapter, cwd }: Which,
         _request: &Request<'_>,
     ) -> Result<Told<Gives>, Error> {
         let _look = desk.look();

@@ -1,35 +1,21 @@
 //! `interrupt_session`: what `agentctl interrupt` does.
 
-use std::path::PathBuf;
-
 use agentctl_fleet::Purpose;
 use agentctl_fleet::act::asker::Asker;
 use agentctl_fleet::act::steer::SteerOptions;
 use agentctl_model::Error;
 use agentctl_model::event::ActionVerb;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::launch_session::start_daemon;
-use super::{Card, Request, Told, TypedTool};
+use super::{Card, Request, Told, TypedTool, Which};
 use crate::failure::Failure;
 use crate::mcp::desk::{Desk, Target};
 use crate::mcp::rights::Right;
 use crate::mcp::row::SessionRow;
 
 pub(super) struct InterruptSession;
-
-/// Which session.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Takes {
-    /// Full id, unique beginning of one, or exact name.
-    id: String,
-    /// Only a session of this agent.
-    adapter: Option<String>,
-    /// Only a session that works in this folder.
-    cwd: Option<PathBuf>,
-}
 
 /// What was interrupted.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -53,12 +39,12 @@ impl TypedTool for InterruptSession {
         needs: Some(Right::Interrupt),
         ends_work: true,
     };
-    type Takes = Takes;
+    type Takes = Which;
     type Gives = Gives;
 
     fn run(
         desk: &Desk,
-        Takes { id, adapter, cwd }: Takes,
+        Which { id, adapter, cwd }: Which,
         request: &Request<'_>,
     ) -> Result<Told<Gives>, Error> {
         let surroundings = desk.surroundings();

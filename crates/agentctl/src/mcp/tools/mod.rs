@@ -12,13 +12,14 @@ mod session_status;
 mod stop_session;
 mod wait_for;
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use agentctl_model::Error;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::desk::Desk;
@@ -40,6 +41,18 @@ pub(super) const ALL: &[&dyn Tool] = &[
     &interrupt_session::InterruptSession,
     &stop_session::StopSession,
 ];
+
+/// Which session, for tools that take nothing else.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Which {
+    /// Full id, unique beginning of one, or exact name.
+    id: String,
+    /// Only a session of this agent.
+    adapter: Option<String>,
+    /// Only a session that works in this folder.
+    cwd: Option<PathBuf>,
+}
 
 /// What a tool says of itself.
 #[derive(Debug, Clone, Copy)]

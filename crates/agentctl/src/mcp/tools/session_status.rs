@@ -1,31 +1,17 @@
 //! `session_status`: what `agentctl status` shows.
 
-use std::path::PathBuf;
-
 use agentctl_fleet::Purpose;
 use agentctl_model::{Error, Session, text};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use super::{Card, Request, Told, TypedTool};
+use super::{Card, Request, Told, TypedTool, Which};
 use crate::mcp::desk::{Desk, Target};
 
 /// How much of a prompt or a message is shown; `read_messages` shows them whole.
 const CUT: usize = 4_000;
 
 pub(super) struct SessionStatus;
-
-/// Which session.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Takes {
-    /// Full id, unique beginning of one, or exact name.
-    id: String,
-    /// Only a session of this agent.
-    adapter: Option<String>,
-    /// Only a session that works in this folder.
-    cwd: Option<PathBuf>,
-}
 
 /// The session as it is now.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -42,12 +28,12 @@ impl TypedTool for SessionStatus {
         needs: None,
         ends_work: false,
     };
-    type Takes = Takes;
+    type Takes = Which;
     type Gives = Gives;
 
     fn run(
         desk: &Desk,
-        Takes { id, adapter, cwd }: Takes,
+        Which { id, adapter, cwd }: Which,
         _request: &Request<'_>,
     ) -> Result<Told<Gives>, Error> {
         let _look = desk.look();

@@ -192,6 +192,40 @@ fn an_answer_counts_when_the_server_says_that_it_is_resolved() {
 }
 
 #[test]
+fn the_reason_of_a_denial_reaches_the_turn_while_it_still_waits() {
+    let script = |takes: bool| {
+        move |message: &Value| match message["method"].as_str() {
+            Some("initialize") => greeting(message),
+            Some("thread/read") => vec![status(message, "active", &["waitingOnApproval"])],
+            Some("thread/resume") => {
+                let approval = json!({"method": "item/commandExecution/requestApproval", "id": 0,
+                    "params": {"threadId": "t", "turnId": "turn-1", "command": "touch x"}});
+                vec![result(message, &json!({"thread": {}})), approval]
+            }
+            Some("turn/steer") if takes => vec![result(message, &json!({"turnId": "turn-1"}))],
+            Some("turn/steer") => vec![refused(message, "it cannot be added to")],
+            None if message["id"] == 0 => {
+                vec![json!({"method": "serverRequest/resolved", "params": {"threadId": "t", "requestId": 0}})]
+            }
+            _ => vec![],
+        }
+    };
+    let denial = Answer::from(Decision::Deny { reason: Some("not now".into()) });
+    let server = Scripted::start(script(true));
+    assert_eq!(server.reach().answer(&denial).unwrap(), ReasonLeft::Sent);
+    let told = server.told();
+    let [.., steered, answered] = &told[..] else { panic!("{told:#?}") };
+    assert_eq!(
+        (&steered["params"]["expectedTurnId"], &steered["params"]["input"][0]["text"]),
+        (&json!("turn-1"), &json!("not now"))
+    );
+    assert_eq!(answered, &json!({"id": 0, "result": {"decision": "decline"}}));
+
+    let server = Scripted::start(script(false));
+    assert_eq!(server.reach().answer(&denial).unwrap(), ReasonLeft::Unsent("not now".into()));
+}
+
+#[test]
 fn each_request_gets_an_answer_of_its_own_form() {
     let request =
         |method: &str, params: Value| Asked::of(json!({"method": method, "id": 1, "params": params}));
