@@ -51,7 +51,9 @@ impl Settings for DaemonContext {
         let given = environment.map(|variables| self.surroundings.elsewhere(variables));
         let surroundings = given.as_ref().unwrap_or(&self.surroundings);
         let settings = surroundings.settings().map_err(|error| words(error.into()))?;
-        surroundings.launcher(&settings).map_err(words)
+        let launcher = surroundings.launcher(&settings).map_err(words)?;
+        // A budget is counted before something is started.
+        Ok(Launcher { fleet: launcher.fleet.with_memory(self.memory.clone()), ..launcher })
     }
 
     fn adapters(&self) -> Result<Vec<AdapterEntry>, String> {

@@ -30,6 +30,7 @@ pub use act::unattended::{EndedServer, Unattended};
 pub use keep::kernel_lock::KernelLock;
 pub use keep::locks::{LockError, Locks, ManualLock, session_holders};
 pub use keep::store::{Document, Store, StoreError};
+pub use read::budget::{BudgetState, in_words as budget_in_words};
 pub use read::explain::Explanation;
 pub use read::find::{FindError, Purpose, Selector};
 pub use read::groups::{Group, Groups, Slot};
@@ -87,6 +88,8 @@ pub struct Fleet {
     acp: Arc<[AcpAgent]>,
     /// The variables with which such an agent is started to be asked for its sessions.
     environ: Option<Environ>,
+    /// The budgets to which launches keep.
+    budgets: Option<read::budget::BudgetBook>,
     /// Usage that was counted before. Only a process that lives long enough to survey again has it.
     memory: Option<Arc<Memory>>,
 }
@@ -95,8 +98,9 @@ impl Fleet {
     pub fn new(sources: Vec<Source>, kernel: Arc<dyn Kernel>) -> Self {
         let sources = guarded(sources, &kernel);
         let acp = agentctl_adapters::agents::acp::built_in().into();
-        let (prices, launches) = (Prices::new(), None);
-        Self { host: own_name(), sources, kernel, prices, launches, acp, environ: None, memory: None }
+        let (prices, launches, budgets) = (Prices::new(), None, None);
+        let (host, environ, memory) = (own_name(), None, None);
+        Self { host, sources, kernel, prices, launches, acp, environ, budgets, memory }
     }
 
     /// The name of this machine, as its sessions carry it.
@@ -161,6 +165,7 @@ impl Fleet {
             launches: self.launches.clone(),
             acp: self.acp.clone(),
             environ: self.environ.clone(),
+            budgets: self.budgets.clone(),
             memory: self.memory.clone(),
         }
     }

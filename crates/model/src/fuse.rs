@@ -1,6 +1,7 @@
 //! A limit that the user set on a directory or a session. Data only: the daemon keeps fuses and acts on them.
 
-use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use jiff::{Span, Timestamp, ToSpan};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +20,77 @@ pub enum Stage {
     Interrupted,
     /// What happens at the end is happening.
     Firing,
+    /// The sessions of a budget were stopped; nothing may begin there until the period ends.
+    Spent,
+}
+
+/// The period of a budget, by the time zone of the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub enum Period {
+    Day,
+    // From Monday on.
+    Week,
+    Month,
+}
+
+impl Period {
+    pub const ALL: [Self; 3] = [Self::Day, Self::Week, Self::Month];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Day => "day",
+            Self::Week => "week",
+            Self::Month => "month",
+        }
+    }
+
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|period| period.as_str() == word)
+    }
+
+    /// The period around this moment: its first moment, and the first one after it.
+    pub fn around(self, now: Timestamp, zone: &TimeZone) -> (Timestamp, Timestamp) {
+        let today = zone.to_datetime(now).date();
+        let first = match self {
+            Self::Day => today,
+            Self::Week => {
+                let days = i64::from(today.weekday().to_monday_zero_offset());
+                today.checked_sub(days.days()).unwrap_or(today)
+            }
+            Self::Month => today.first_of_month(),
+        };
+        let length: Span = match self {
+            Self::Day => 1.day(),
+            Self::Week => 1.week(),
+            Self::Month => 1.month(),
+        };
+        let midnight = |date: jiff::civil::Date| {
+            let at = zone.to_ambiguous_zoned(date.at(0, 0, 0, 0)).compatible();
+            at.map(|at| at.timestamp())
+        };
+        let next = first.checked_add(length).and_then(midnight).unwrap_or(Timestamp::MAX);
+        (midnight(first).unwrap_or(Timestamp::MIN), next)
+    }
+}
+
+/// What a budget has counted, at the moment of the answer. It is never on disk.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Spent {
+    /// The first moment of the period.
+    pub from: Timestamp,
+    /// The first moment after the period.
+    pub until: Timestamp,
+    /// All kinds of tokens together.
+    pub tokens: u64,
+    /// US dollars: the sum of what has a price; `null` if nothing has.
+    pub cost: Option<f64>,
+    /// How many sessions spent it.
+    pub sessions: usize,
+    /// Why more may have been spent than is known: what has no price, and what was not heard. Empty = all is known.
+    pub blind: Vec<String>,
 }
 
 /// What happens when a fuse expires, beside the event.
@@ -38,10 +110,11 @@ pub struct OnExpire {
 #[serde(rename_all = "camelCase")]
 pub struct Fuse {
     pub id: String,
-    /// Of a directory's fuse.
+    /// Of a directory's fuse, and of a budget.
     pub directory: Option<String>,
     /// Of a session's fuse.
     pub session_id: Option<String>,
+    /// Of a session's fuse; of a budget, if it is about one agent.
     pub adapter: Option<String>,
     pub config_root: Option<String>,
     /// What tells two sessions of one id apart, where an agent lets one stand twice.
@@ -52,10 +125,16 @@ pub struct Fuse {
     pub expires_at: Option<Timestamp>,
     pub max_tokens: Option<u64>,
     pub max_cost: Option<f64>,
+    /// Of a budget: what may be spent in each of these.
+    #[serde(default)]
+    pub per: Option<Period>,
     pub on_expire: OnExpire,
     pub stage: Stage,
     /// When that stage was reached.
     pub stage_at: Timestamp,
+    /// Of a budget: what was spent in this period; `null` where it was not counted.
+    #[serde(default)]
+    pub spent: Option<Spent>,
 }
 
 impl Fuse {
@@ -68,11 +147,66 @@ impl Fuse {
         })
     }
 
-    /// Whether both are on the same directory or session.
+    /// Whether it is a budget: a limit on what the sessions of a directory spend in a period.
+    pub fn is_budget(&self) -> bool {
+        self.per.is_some()
+    }
+
+    /// Whether one takes the place of the other: both are timers on one directory, budgets of one directory, period and
+    /// agent, or limits of one session.
     pub fn is_about(&self, other: &Self) -> bool {
         match &self.directory {
-            Some(directory) => other.directory.as_ref() == Some(directory),
-            None => self.session() == other.session(),
+            Some(directory) => {
+                let agents = self.per.is_none() || self.adapter == other.adapter;
+                other.directory.as_ref() == Some(directory) && self.per == other.per && agents
+            }
+            None => other.directory.is_none() && self.session() == other.session(),
         }
+    }
+
+    /// The part of the budget that is spent, as far as it is known: the larger one of cost and tokens.
+    pub fn part_spent(&self, spent: &Spent) -> f64 {
+        let cost = self.max_cost.zip(spent.cost).map(|(most, cost)| cost / most);
+        #[expect(clippy::cast_precision_loss, reason = "nobody spends 2^53 tokens")]
+        let tokens = self.max_tokens.map(|most| spent.tokens as f64 / most as f64);
+        cost.into_iter().chain(tokens).fold(0.0, f64::max)
+    }
+
+    /// Whether nothing is left of the budget. What was reached in this period stays so while not everything is heard.
+    pub fn is_spent(&self, spent: &Spent) -> bool {
+        let was_reached = self.stage > Stage::Warned && self.stage_at >= spent.from;
+        self.part_spent(spent) >= 1.0 || (was_reached && !spent.blind.is_empty())
+    }
+
+    /// Names one firing of it. A budget fires in every period anew, and is told by the moment at which it was reached.
+    pub fn firing(&self) -> String {
+        match self.per {
+            Some(_) => format!("{}-{}", self.id, self.stage_at.as_second()),
+            None => self.id.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_period_is_of_the_zone_also_where_a_day_has_23_hours() {
+        let berlin = TimeZone::get("Europe/Berlin").unwrap();
+        let around = |period: Period, now: &str, zone: &TimeZone| {
+            let (from, until) = period.around(now.parse().unwrap(), zone);
+            format!("{from} {until}")
+        };
+        let at = "2026-03-29T12:00:00Z";
+        assert_eq!(around(Period::Day, at, &berlin), "2026-03-28T23:00:00Z 2026-03-29T22:00:00Z");
+        assert_eq!(around(Period::Week, at, &berlin), "2026-03-22T23:00:00Z 2026-03-29T22:00:00Z");
+        assert_eq!(around(Period::Month, at, &berlin), "2026-02-28T23:00:00Z 2026-03-31T22:00:00Z");
+        let newyear = "2026-01-01T00:00:00Z";
+        assert_eq!(
+            around(Period::Week, newyear, &TimeZone::UTC),
+            "2025-12-29T00:00:00Z 2026-01-05T00:00:00Z"
+        );
+        assert_eq!(around(Period::Day, newyear, &TimeZone::UTC), "2026-01-01T00:00:00Z 2026-01-02T00:00:00Z");
     }
 }

@@ -24,7 +24,7 @@ pub use directory::{DirectoryHolder, LockType};
 pub use error::{Error, ErrorKind};
 pub use event::{Event, EventKind, View};
 pub use evidence::{Evidence, Fact, Witness};
-pub use fuse::{Fuse, OnExpire, Stage};
+pub use fuse::{Fuse, OnExpire, Period, Spent, Stage};
 pub use launch::exit::{EndCause, EndedBy, EndedLaunch, ExitMatch, LaunchExit, SeenExit};
 pub use launch::intent::{Conversation, Intent, Permission};
 pub use launch::plan::{CleanSignal, FirstWords, IdSource, SpawnPlan, Stdin, StopWay};

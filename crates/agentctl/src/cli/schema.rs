@@ -151,7 +151,10 @@ mod tests {
     #[test]
     fn fuses_problems_webhooks_and_dry_runs_are_described() {
         for (name, keys) in [
-            ("fuse", &["id", "directory", "sessionId", "expiresAt", "maxTokens", "stage"][..]),
+            (
+                "fuse",
+                &["id", "directory", "sessionId", "expiresAt", "maxTokens", "per", "stage", "spent"][..],
+            ),
             ("fuses", &["fuses"]),
             ("problem", &["type", "title", "status", "detail", "code", "hint"]),
             ("webhook", &["hook_type", "session_id", "exit_status", "summary", "timestamp", "session"]),

@@ -1,7 +1,7 @@
 //! The session that a command is about: the typed text, the options that narrow it, and the error when they
 //! do not match exactly one session.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use agentctl_fleet::{FindError, Fleet, Purpose, Selector};
@@ -151,6 +151,21 @@ impl NarrowingArgs {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.adapter.is_none() && self.root.is_none() && self.cwd.is_none()
+    }
+
+    /// The adapter that was named.
+    pub(crate) fn adapter(&self) -> Option<&str> {
+        self.adapter.as_deref()
+    }
+
+    /// The folder as it was typed.
+    pub(crate) fn typed_cwd(&self) -> Option<&Path> {
+        self.cwd.as_deref()
+    }
+
+    /// Whether a config root was named.
+    pub(crate) fn has_root(&self) -> bool {
+        self.root.is_some()
     }
 
     /// The folder that was typed.

@@ -12,7 +12,7 @@ use std::io;
 use std::ops::ControlFlow;
 
 use agentctl_daemon::wire::{Caller, SessionLookup, WHOLE};
-use agentctl_daemon::{Problem, encode, joined, list_pairs, usage_pairs};
+use agentctl_daemon::{FuseList, Problem, encode, joined, list_pairs, usage_pairs};
 use agentctl_fleet::{
     FindError, Fleet, Listing, Purpose, Query, SearchEnd, SearchQuery, Selector, Told, UsageAnswer,
     UsageQuery,
@@ -91,6 +91,12 @@ impl Link {
     /// Whether an agent may have to be started for the answer, which is done in the caller's own environment.
     fn starts_agents<'n>(&self, mut adapters: impl Iterator<Item = &'n String>) -> bool {
         adapters.any(|name| self.fleet.acp_agent(name).is_some_and(|agent| agent.native.is_none()))
+    }
+
+    /// The fuses with what was spent of each budget, if a daemon answers.
+    pub(crate) fn fuses(&self) -> Option<FuseList> {
+        let answer = self.ask("/v1/fuses", "application/json")?.ok()?;
+        serde_json::from_slice(&answer.body).ok()
     }
 
     pub(crate) fn list(&self, query: &Query) -> Listing {

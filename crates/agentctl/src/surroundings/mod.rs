@@ -223,7 +223,9 @@ impl Surroundings {
             .with_prices(settings.prices.clone())
             .with_acp(agents, self.environ.clone());
         match self.own_folder() {
-            Some((folder, _)) => fleet.with_launches(folder.join(agentctl_fleet::keep::launches::FOLDER)),
+            Some((folder, _)) => fleet
+                .with_launches(folder.join(agentctl_fleet::keep::launches::FOLDER))
+                .with_budgets(Store::at(folder), self.zone.clone()),
             None => fleet,
         }
     }

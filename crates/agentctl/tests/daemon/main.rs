@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up must stop")]
 
 mod attacks;
+mod budgets;
 mod conformance;
 mod descriptors;
 mod dice;

@@ -186,6 +186,9 @@ fn holds(seen: &mut Seen<'_>, events: &mut Listener, folder: &str) {
     seen.command("fuses", &["fuses", "--json"]);
     seen.command("fuse", &["fuse", "extend", folder, "--ttl", "1s", "--json"]);
     seen.heard(events, "fuse.expired");
+    seen.command("fuse", &["fuse", "set", "--cwd", folder, "--max-cost", "20", "--per", "day", "--json"]);
+    seen.command("fuses", &["fuses", "--json"]);
+    seen.command("fuse", &["fuse", "cancel", folder, "--json"]);
 }
 
 /// A program tells what it was asked for.

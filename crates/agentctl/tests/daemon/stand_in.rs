@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use agentctl_testkit::{TestHome, new_uuid};
@@ -16,6 +16,7 @@ pub(crate) struct StandIn {
     child: Option<Child>,
     registry: File,
     transcript: PathBuf,
+    cwd: String,
 }
 
 impl StandIn {
@@ -24,17 +25,27 @@ impl StandIn {
         Self::on(home, new_uuid())
     }
 
+    /// Works on its first turn in this folder.
+    pub(crate) fn start_in(home: &TestHome, cwd: &Path) -> Self {
+        Self::at(home, new_uuid(), cwd)
+    }
+
     /// Works on a further turn of this session.
     pub(crate) fn on(home: &TestHome, id: String) -> Self {
+        Self::at(home, id, Path::new("/work"))
+    }
+
+    fn at(home: &TestHome, id: String, cwd: &Path) -> Self {
         let mut command: Command = home.command("sleep");
         let child = command.arg0("claude").arg("86400").stdout(Stdio::null()).spawn().unwrap();
         let root = home.path().join(".claude");
-        let (registry, project) = (root.join("sessions"), root.join("projects/-work"));
+        let cwd = cwd.to_str().unwrap().to_owned();
+        let (registry, project) = (root.join("sessions"), root.join("projects").join(cwd.replace('/', "-")));
         fs::create_dir_all(&registry).unwrap();
         fs::create_dir_all(&project).unwrap();
         let registry = File::create(registry.join(format!("{}.json", child.id()))).unwrap();
         let transcript = project.join(format!("{id}.jsonl"));
-        let stand_in = Self { id, child: Some(child), registry, transcript };
+        let stand_in = Self { id, child: Some(child), registry, transcript, cwd };
         stand_in.record(&json!({"type": "user", "message": {"role": "user", "content": "do it"}}));
         stand_in.say("busy");
         stand_in
@@ -50,11 +61,11 @@ impl StandIn {
         let start: u64 =
             kernel.rsplit(')').next().unwrap().split_whitespace().nth(19).unwrap().parse().unwrap();
         let entry = json!({
-            "pid": self.pid(), "sessionId": self.id, "cwd": "/work", "startedAt": now_ms(), "procStart": start.to_string(),
+            "pid": self.pid(), "sessionId": self.id, "cwd": self.cwd, "startedAt": now_ms(), "procStart": start.to_string(),
             "version": "2.1.325", "kind": "interactive", "entrypoint": "cli", "status": status, "updatedAt": now_ms(),
         });
         // The file is overwritten in place, so every status has the same length.
-        let entry = format!("{:<400}", entry.to_string());
+        let entry = format!("{:<600}", entry.to_string());
         // In place and in one write through the descriptor, as the agent does.
         self.registry.write_all_at(entry.as_bytes(), 0).unwrap();
     }
@@ -83,7 +94,7 @@ impl StandIn {
         let mut record = record.clone();
         record["uuid"] = new_uuid().into();
         record["sessionId"] = self.id.clone().into();
-        record["cwd"] = "/work".into();
+        record["cwd"] = self.cwd.clone().into();
         record["timestamp"] = jiff::Timestamp::now().to_string().into();
         let mut file = fs::OpenOptions::new().create(true).append(true).open(&self.transcript).unwrap();
         writeln!(file, "{record}").unwrap();

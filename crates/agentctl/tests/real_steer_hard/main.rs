@@ -6,6 +6,7 @@
     reason = "tests start processes and stop at surprises"
 )]
 
+mod budgeted;
 mod fused;
 mod killed;
 mod nested;

@@ -14,6 +14,7 @@ use agentctl_model::{Event, EventKind, Fuse, Session, Stage};
 use jiff::Timestamp;
 
 use super::Fuses;
+use super::budgets::Budgets;
 use super::idle_servers::IdleServers;
 use super::limits::{Limits, next_stage_at};
 use crate::run::clock;
@@ -32,6 +33,7 @@ const RETRY: Duration = Duration::from_secs(5);
 pub(crate) fn run_fuses(shared: &Arc<Shared>) {
     let fuses = &shared.fuses;
     let mut limits = Limits::default();
+    let mut budgets = Budgets::default();
     let mut idle_servers = IdleServers::default();
     let mut reported = false;
     loop {
@@ -52,7 +54,9 @@ pub(crate) fn run_fuses(shared: &Arc<Shared>) {
                 Vec::new()
             }
         };
-        for fuse in known {
+        let (set_budgets, others): (Vec<Fuse>, Vec<Fuse>) = known.into_iter().partition(Fuse::is_budget);
+        sleep = sleep.min(budgets.check(shared, &set_budgets, now));
+        for fuse in others {
             let burnt = if fuse.directory.is_none() {
                 sleep = sleep.min(LIMITS).min(until(next_stage_at(&fuse), now));
                 limits.check(shared, &fuse)
@@ -107,7 +111,7 @@ fn fire(shared: &Arc<Shared>, fuse: &Fuse) -> std::io::Result<()> {
 pub(super) fn expire(shared: &Arc<Shared>, fuse: &Fuse, session: Option<&Session>) -> std::io::Result<()> {
     if let Some(url) = &fuse.on_expire.webhook {
         let body = body(&event(EventKind::FuseExpired, fuse, session), clock::now(), false);
-        shared.outbox.put(&fuse.id, &fuse.id, Some(url.clone()), body)?;
+        shared.outbox.put(&fuse.firing(), &fuse.id, Some(url.clone()), body)?;
     }
     if let Some(script) = &fuse.on_expire.script {
         run(shared, fuse, session, script);
@@ -142,7 +146,7 @@ fn event(kind: EventKind, fuse: &Fuse, session: Option<&Session>) -> Event {
 /// The mark file is created first, and only one creation succeeds, so a restarted daemon never runs a script
 /// a second time.
 fn run(shared: &Arc<Shared>, fuse: &Fuse, session: Option<&Session>, script: &str) {
-    let mark = shared.fuses.mark(&fuse.id);
+    let mark = shared.fuses.mark(&fuse.firing());
     let mut variables = about(session);
     variables.extend([
         ("AGENTCTL_FUSE_ID", fuse.id.clone()),
@@ -157,8 +161,8 @@ fn run(shared: &Arc<Shared>, fuse: &Fuse, session: Option<&Session>, script: &st
 }
 
 impl Fuses {
-    fn mark(&self, id: &str) -> PathBuf {
-        self.home.folder().join(format!(".fired-{id}"))
+    fn mark(&self, firing: &str) -> PathBuf {
+        self.home.folder().join(format!(".fired-{firing}"))
     }
 
     /// Removes the marks of fuses that no longer exist.
@@ -169,7 +173,12 @@ impl Fuses {
         };
         for entry in entries.flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
-            if name.strip_prefix(".fired-").is_some_and(|id| !known.contains_key(id)) {
+            let is_known = |firing: &str| {
+                // The one of a budget is needed until its next period.
+                let of_budget = |fuse: &Fuse| fuse.stage != Stage::Set && firing.starts_with(&fuse.id);
+                known.contains_key(firing) || known.values().any(|fuse| fuse.is_budget() && of_budget(fuse))
+            };
+            if name.strip_prefix(".fired-").is_some_and(|firing| !is_known(firing)) {
                 let _ = std::fs::remove_dir(entry.path());
             }
         }

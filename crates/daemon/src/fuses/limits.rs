@@ -15,9 +15,9 @@ use crate::run::clock;
 use crate::shared::Shared;
 
 /// The used part of a limit at which the warning is sent.
-const WARNING: f64 = 0.8;
+pub(super) const WARNING: f64 = 0.8;
 /// How long an interrupted session may take before it is stopped.
-const GRACE: Duration = Duration::from_secs(10);
+pub(super) const GRACE: Duration = Duration::from_secs(10);
 
 /// Ends sessions. The implementation lives in a crate above this one.
 pub trait SessionStopper: Send + Sync + 'static {
@@ -98,7 +98,7 @@ fn advance(
     };
     let by = EndedBy::fuse(most_used(&fuse, session, now).limit);
     match next {
-        Stage::Set | Stage::Interrupted => {}
+        Stage::Set | Stage::Interrupted | Stage::Spent => {}
         Stage::Warned => tell(shared, EventKind::FuseWarned, &fuse, Some(session)),
         Stage::Reached => {
             reach("limit.reached");

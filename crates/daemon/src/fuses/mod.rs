@@ -1,6 +1,7 @@
-//! Fuses: timers on directories and limits on sessions. Deadlines are absolute and stored on disk, so they
+//! Fuses: timers on directories, limits on sessions, budgets of directories. Deadlines are absolute and stored on disk, so they
 //! survive the daemon. A fuse that expired while the daemon was down fires once when it is back.
 
+mod budgets;
 mod expiry;
 mod idle_servers;
 mod limits;
@@ -10,6 +11,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use agentctl_fleet::keep::fuses::FuseBook;
 use agentctl_fleet::keep::whole_file;
 use agentctl_fleet::{Document, Store, StoreError};
 use agentctl_model::{Fuse, Stage};
@@ -25,7 +27,7 @@ pub use spec::deadline;
 pub(crate) use spec::{Extension, FuseSpec};
 
 /// What `fuses --json` prints and `GET /v1/fuses` answers.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct FuseList {
     /// The next to expire first.
     pub fuses: Vec<Fuse>,
@@ -45,18 +47,7 @@ impl FuseList {
     }
 }
 
-pub(crate) const FILE: &str = "fuses.json";
-
-/// The contents of the file. Only the process that holds the daemon's lock writes it.
-#[derive(Debug, Default, Serialize, Deserialize)]
-struct FuseBook {
-    fuses: Vec<Fuse>,
-}
-
-impl Document for FuseBook {
-    const FILE: &'static str = FILE;
-    const VERSION: u64 = 1;
-}
+pub(crate) const FILE: &str = FuseBook::FILE;
 
 #[derive(Debug, Default)]
 struct ActiveFuses {
@@ -124,7 +115,12 @@ impl Fuses {
         self.news.notify_all();
     }
 
-    /// Sets a fuse and replaces one on the same directory or session. The fuse is on disk when this returns.
+    /// The fuse with this id.
+    pub(crate) fn get(&self, id: &str) -> Option<Fuse> {
+        self.known().ok()?.remove(id)
+    }
+
+    /// Sets a fuse and replaces one that is about the same. The fuse is on disk when this returns.
     /// `tell` runs before the fuse itself can do anything.
     pub(crate) fn set(&self, fuse: Fuse, tell: impl FnOnce()) -> io::Result<()> {
         let set = |fuses: &mut BTreeMap<String, Fuse>| {
@@ -158,8 +154,9 @@ impl Fuses {
     pub fn extend(&self, id: &str, now: Timestamp, until: Timestamp) -> io::Result<Option<Fuse>> {
         let mut extensible = true;
         let changed = self.update(id, |fuse| {
-            extensible =
-                fuse.stage != Stage::Firing && (fuse.expires_at.is_some() || fuse.directory.is_some());
+            extensible = fuse.stage != Stage::Firing
+                && !fuse.is_budget()
+                && (fuse.expires_at.is_some() || fuse.directory.is_some());
             if extensible {
                 fuse.expires_at = Some(until);
                 fuse.stage = Stage::Set;
@@ -199,7 +196,7 @@ impl Fuses {
 
 #[cfg(test)]
 mod tests {
-    use agentctl_model::OnExpire;
+    use agentctl_model::{OnExpire, Period};
 
     use super::*;
 
@@ -220,9 +217,11 @@ mod tests {
             expires_at: Some(now),
             max_tokens: None,
             max_cost: None,
+            per: None,
             on_expire: OnExpire::default(),
             stage: Stage::Set,
             stage_at: now,
+            spent: None,
         };
         let fuses = Fuses::open(&home).unwrap();
         fuses.set(fuse("1", "/a"), || {}).unwrap();
@@ -233,6 +232,20 @@ mod tests {
         };
         assert_eq!(ids(&fuses), "23");
         assert_eq!(ids(&Fuses::open(&home).unwrap()), "23");
+        // Budgets stand beside timers, one for each period and agent.
+        let budget = |id: &str, per, adapter: Option<&str>| {
+            let adapter = adapter.map(str::to_owned);
+            Fuse { per: Some(per), expires_at: None, max_cost: Some(2.0), adapter, ..fuse(id, "/a") }
+        };
+        fuses.set(budget("5", Period::Day, None), || {}).unwrap();
+        fuses.set(budget("6", Period::Week, None), || {}).unwrap();
+        fuses.set(budget("7", Period::Day, Some("pi")), || {}).unwrap();
+        fuses.set(budget("8", Period::Day, None), || {}).unwrap();
+        assert_eq!(ids(&fuses), "23678");
+        assert!(fuses.extend("8", now, now).unwrap().is_none(), "a budget has no end that could be later");
+        for id in ["6", "7", "8"] {
+            assert!(fuses.remove(id).unwrap().is_some());
+        }
         assert!(fuses.remove("2").unwrap().is_some() && fuses.remove("2").unwrap().is_none());
         assert_eq!(ids(&Fuses::open(&home).unwrap()), "3");
         std::fs::write(home.fuses(), r#"{"version":9,"fuses":[]}"#).unwrap();

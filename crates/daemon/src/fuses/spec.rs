@@ -3,17 +3,17 @@
 use agentctl_fleet::Selector;
 use agentctl_fleet::keep::outbox::is_address;
 use agentctl_model::text::period;
-use agentctl_model::{Fuse, OnExpire, SessionKey, Stage};
+use agentctl_model::{Fuse, OnExpire, Period, SessionKey, Stage};
 use jiff::{SignedDuration, Timestamp};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::serve::api::{AbsolutePath, AdapterName, Length};
 
-/// The body of `POST /v1/fuses`: a directory with a time to live, or a session with limits.
+/// The body of `POST /v1/fuses`: a directory with a time to live, a session with limits, or a directory with a budget.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[schemars(extend("anyOf" = [{"required": ["directory", "ttl"]}, {"required": ["session"]}]))]
+#[schemars(extend("anyOf" = [{"required": ["directory", "ttl"]}, {"required": ["session"]}, {"required": ["directory", "per"]}]))]
 pub(crate) struct FuseSpec {
     /// An absolute path.
     #[schemars(with = "Option<AbsolutePath>")]
@@ -23,7 +23,7 @@ pub(crate) struct FuseSpec {
     pub(crate) ttl: Option<String>,
     /// A session: full id, unique beginning of one, or exact name.
     pub(crate) session: Option<String>,
-    /// Only sessions of this agent.
+    /// Only sessions of this agent; a budget of this agent alone.
     #[schemars(with = "Option<AdapterName>")]
     pub(crate) adapter: Option<String>,
     /// Only sessions stored under this config root.
@@ -36,6 +36,8 @@ pub(crate) struct FuseSpec {
     pub(crate) max_tokens: Option<u64>,
     /// In US dollars.
     pub(crate) max_cost: Option<f64>,
+    /// The period of a budget: what the sessions of the directory may spend in each, by the machine's time zone.
+    pub(crate) per: Option<Period>,
     pub(crate) label: Option<String>,
     #[serde(default)]
     pub(crate) on_expire: OnExpire,
@@ -68,16 +70,29 @@ impl FuseSpec {
         now: Timestamp,
     ) -> Result<Fuse, SpecError> {
         let limits = self.max_time.is_some() || self.max_tokens.is_some() || self.max_cost.is_some();
-        let narrowed = self.adapter.is_some() || self.root.is_some() || self.cwd.is_some();
+        let (is_budget, is_elsewhere) = (self.per.is_some(), self.root.is_some() || self.cwd.is_some());
+        let narrowed = is_elsewhere || (self.adapter.is_some() && !is_budget);
+        let spends = self.max_tokens.is_some() || self.max_cost.is_some();
         match (&self.directory, &found) {
             (Some(_), None) if narrowed => return Err("adapter, root and cwd narrow a session".into()),
             (Some(_), Some(_)) => return Err("a fuse is on a directory or on a session, not on both".into()),
             (None, None) => return Err("a fuse needs a directory or a session".into()),
-            (Some(_), None) if limits => return Err("limits are for sessions; a directory has a ttl".into()),
+            (None, Some(_)) if is_budget => return Err("a budget is of a directory, not of a session".into()),
+            (Some(_), None) if is_budget && (self.ttl.is_some() || self.max_time.is_some()) => {
+                return Err("a budget ends with its period; it has no time of its own".into());
+            }
+            (Some(_), None) if is_budget && !spends => {
+                return Err("a budget needs max-cost or max-tokens".into());
+            }
+            (Some(_), None) if limits && !is_budget => {
+                return Err("a directory has a ttl, or a budget per day, week or month".into());
+            }
             (Some(directory), None) if !directory.starts_with('/') => {
                 return Err(format!("`{directory}` is no absolute path"));
             }
-            (Some(_), None) if self.ttl.is_none() => return Err("a directory's fuse needs a ttl".into()),
+            (Some(_), None) if self.ttl.is_none() && !is_budget => {
+                return Err("a directory's fuse needs a ttl".into());
+            }
             (None, Some(_)) if self.ttl.is_some() => {
                 return Err("a session's fuse has max-time, not a ttl".into());
             }
@@ -97,7 +112,7 @@ impl FuseSpec {
         Ok(Fuse {
             id,
             directory: self.directory,
-            adapter: found.as_ref().map(|key| key.adapter.clone()),
+            adapter: found.as_ref().map(|key| key.adapter.clone()).or(self.adapter.filter(|_| is_budget)),
             config_root: found.as_ref().map(|key| key.root.clone()),
             variant: found.as_ref().and_then(|key| key.variant.clone()),
             session_id: found.map(|key| key.id),
@@ -106,9 +121,11 @@ impl FuseSpec {
             expires_at: length.map(|length| deadline(length, now)).transpose()?,
             max_tokens: self.max_tokens,
             max_cost: self.max_cost,
+            per: self.per,
             on_expire: self.on_expire,
             stage: Stage::Set,
             stage_at: now,
+            spent: None,
         })
     }
 }
@@ -140,7 +157,16 @@ mod tests {
         assert_eq!(set.expires_at, Some("1970-01-01T00:10:00Z".parse().unwrap()));
         let set = fuse(r#"{"session":"s","maxTokens":5}"#, true).unwrap();
         assert_eq!((set.expires_at, set.session_id.as_deref()), (None, Some("s")));
+        let set = fuse(r#"{"directory":"/x","maxCost":20,"per":"day","adapter":"pi"}"#, false).unwrap();
+        assert_eq!((set.per, set.adapter.as_deref(), set.expires_at), (Some(Period::Day), Some("pi"), None));
+        assert_eq!(set.session(), None);
         for (json, found) in [
+            (r#"{"directory":"/x","per":"day"}"#, false),
+            (r#"{"directory":"/x","per":"day","maxCost":0}"#, false),
+            (r#"{"directory":"/x","per":"day","maxCost":1,"ttl":"1m"}"#, false),
+            (r#"{"directory":"/x","per":"day","maxCost":1,"cwd":"/y"}"#, false),
+            (r#"{"directory":"/x","maxCost":1}"#, false),
+            (r#"{"session":"s","maxCost":1,"per":"day"}"#, true),
             (r#"{"ttl":"10m"}"#, false),
             (r#"{"directory":"/x"}"#, false),
             (r#"{"directory":"x","ttl":"10m"}"#, false),

@@ -20,6 +20,7 @@ use crate::act::asker::Asker;
 use crate::act::offered::unless_offered;
 use crate::hold::Held;
 use crate::keep::kernel_lock::KernelLock;
+use crate::read::list::now;
 use crate::read::survey::kernel::KernelSnapshot;
 use crate::{Fleet, Offer};
 
@@ -258,6 +259,9 @@ impl Fleet {
 
     fn say(&self, target: &Surveyed, words: &str, options: SteerOptions) -> Result<Acceptance, Error> {
         self.refuse_stopped(target)?;
+        if let Some(cwd) = &target.session.cwd {
+            self.refuse_spent(cwd.as_ref(), &target.key.adapter, now())?;
+        }
         if let Some(server) = self.server_of(target) {
             return server.send(target, words).map(|()| Acceptance::Now);
         }

@@ -2,6 +2,7 @@
 //! contains a status.
 
 pub mod fault;
+pub mod fuses;
 pub mod kernel_lock;
 pub mod launches;
 pub mod locks;

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use agentctl_model::text::period::Since;
 use agentctl_model::{
-    Error, HostReport, Outcome, PendingKind, Session, SourceReport, Status, Survey, Surveyed,
+    Error, Fuse, HostReport, Outcome, PendingKind, Session, SourceReport, Status, Survey, Surveyed,
 };
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -72,6 +72,9 @@ pub struct InboxItem {
 pub struct Inbox {
     pub as_of: Timestamp,
     pub items: Vec<InboxItem>,
+    /// Budgets that are spent, and budgets of which not everything is known.
+    #[serde(default)]
+    pub fuses: Vec<Fuse>,
     pub sources: Vec<SourceReport>,
     /// What could not be read of the marks: failures that were put away may be among the items.
     pub warnings: Vec<String>,
@@ -105,7 +108,8 @@ impl Fleet {
         };
         let items = inbox(&survey, since, &put_away, |surveyed| self.offers(surveyed));
         let hosts = vec![self.own_report(now, &survey.sessions, &survey.sources, began)];
-        Inbox { as_of: now, items, sources: survey.sources, warnings, hosts }
+        let fuses = self.budgets_in_need(now);
+        Inbox { as_of: now, items, fuses, sources: survey.sources, warnings, hosts }
     }
 
     /// Puts the failure of a session away until its next turn. Nothing about its status is written down.

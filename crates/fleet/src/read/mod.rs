@@ -1,6 +1,7 @@
 //! Questions: which sessions there are, what each is doing and why, and what needs a person. Nothing here changes
 //! anything. Every command and every route of the API asks its questions here.
 
+pub(crate) mod budget;
 pub(crate) mod explain;
 pub(crate) mod find;
 pub mod groups;

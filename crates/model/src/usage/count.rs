@@ -112,6 +112,8 @@ pub struct Spender {
     pub tokens: Option<Tokens>,
     pub model: Option<String>,
     pub calls: Option<Arc<[Call]>>,
+    /// Whether the report is about it. The others only show which calls are copies of theirs.
+    pub is_counted: bool,
 }
 
 /// Tokens, cost and sessions of one row, or of all.
@@ -174,7 +176,7 @@ pub fn count(
         let call = paid.call();
         let at = call.at.or(spender.updated_at).or(spender.started_at);
         let is_free = call.tokens.sum() == 0 && call.cost.is_none_or(|cost| cost <= 0.0);
-        if is_free || !window.has(at) {
+        if is_free || !spender.is_counted || !window.has(at) {
             continue;
         }
         let cost = shares.own_cost(*index, call).or_else(|| price(&spender.key.adapter, call));

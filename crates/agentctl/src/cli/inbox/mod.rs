@@ -17,6 +17,7 @@ use serde::Serialize;
 
 use super::complete;
 use super::coverage;
+use super::fuses;
 use super::host_args::{self, HostArgs};
 use super::target::{Machines, NarrowingArgs};
 use crate::exit_codes::Exit;
@@ -57,7 +58,7 @@ pub(crate) struct Args {
     cwd: Option<PathBuf>,
     #[command(flatten)]
     hosts: HostArgs,
-    /// One JSON object: asOf, items, sources, hosts; with --done: done
+    /// One JSON object: asOf, items, fuses, sources, hosts; with --done: done
     #[arg(long)]
     json: bool,
     /// Exit with 6 when some source could not be heard completely
@@ -87,7 +88,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
         json::answer(out, &answer)?;
         return Ok(exit);
     }
-    if answer.items.is_empty() {
+    if answer.items.is_empty() && answer.fuses.is_empty() {
         let unheard = answer.hosts.iter().any(|host| host.coverage == CoverageKind::Failed);
         let words = if unheard {
             "nothing was heard to wait, and not every machine was heard"
@@ -95,7 +96,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
             "nothing waits for you"
         };
         writeln!(out, "{words}")?;
-    } else {
+    } else if !answer.items.is_empty() {
         let mut lines = table(&answer).lines(out.width(), out.paint).into_iter();
         if let Some(header) = lines.next() {
             writeln!(out, "{header}")?;
@@ -114,6 +115,12 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
                 writeln!(out, "  → {}", out.paint.strong(&next))?;
             }
         }
+    }
+    for fuse in &answer.fuses {
+        writeln!(out, "budget {}", fuses::words(fuse, surroundings))?;
+    }
+    for words in fuses::blind(&answer.fuses) {
+        out.warn(&words);
     }
     coverage::warn_unread(&args.adapter, &fleet, out);
     coverage::warn(&answer.sources, surroundings, out);

@@ -22,6 +22,7 @@ pub(super) fn inbox(
     let empty = || Inbox {
         as_of: surroundings.now(),
         items: Vec::new(),
+        fuses: Vec::new(),
         sources: Vec::new(),
         warnings: Vec::new(),
         hosts: Vec::new(),
@@ -43,6 +44,7 @@ pub(super) fn inbox(
         }
         there.sources.iter_mut().for_each(|source| source.host.clone_from(&name));
         all.items.extend(there.items);
+        all.fuses.extend(there.fuses);
         all.sources.extend(there.sources);
         all.warnings.extend(there.warnings.into_iter().map(|warning| format!("{name}: {warning}")));
     }

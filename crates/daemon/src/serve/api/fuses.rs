@@ -2,7 +2,7 @@
 
 use agentctl_files::{is_folder_within, kernel};
 use agentctl_fleet::{Purpose, StoreError};
-use agentctl_model::{Error, EventKind, Status};
+use agentctl_model::{Error, EventKind, Fuse, Status};
 use axum::Extension as Extended;
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -19,7 +19,19 @@ use crate::serve::problem::Problem;
 use crate::serve::server::Peer;
 
 pub(crate) async fn list(State(app): State<App>) -> Result<Response, Problem> {
-    run_blocking(move || json(&app.fuses.all()?)).await.map(answer)
+    let list = move || {
+        let mut list = app.fuses.all()?;
+        fill_spent(&app, &mut list.fuses);
+        json(&list)
+    };
+    run_blocking(list).await.map(answer)
+}
+
+/// Adds to each budget what was spent of it.
+fn fill_spent(app: &App, fuses: &mut [Fuse]) {
+    if let Ok(fleet) = app.settings.fleet() {
+        fleet.fill_spent(fuses, clock::now());
+    }
 }
 
 pub(crate) async fn set(
@@ -59,6 +71,8 @@ pub(crate) async fn set(
         let session = session_of(&app, &fuse);
         let told = || tell(&app, EventKind::FuseSet, &fuse, session.as_deref());
         app.fuses.set(fuse.clone(), told).map_err(|error| unwritten(&error))?;
+        let mut fuse = fuse.clone();
+        fill_spent(&app, std::slice::from_mut(&mut fuse));
         json(&fuse)
     })
     .await
@@ -73,6 +87,10 @@ pub(crate) async fn extend(
     let now = clock::now();
     let until = deadline(&extension.ttl, now).map_err(Problem::usage)?;
     run_blocking(move || {
+        if app.fuses.get(&id).is_some_and(|fuse| fuse.is_budget()) {
+            return Err(Problem::refused(format!("{id} is a budget, which ends with its period"))
+                .hint("set it again with a higher figure to raise it"));
+        }
         let fuse = app.fuses.extend(&id, now, until).map_err(|error| unwritten(&error))?;
         let fuse = fuse.ok_or_else(|| unknown(&id))?;
         tell(&app, EventKind::FuseExtended, &fuse, session_of(&app, &fuse).as_deref());

@@ -438,7 +438,7 @@ pub(crate) const ROUTES: &[Route] = &[
         operations: &[
             Operation::get("listFuses", "List the fuses that are set", Answers::Json(of::<FuseList>))
                 .fails(&[500]),
-            Operation::post("setFuse", "Set a fuse on a directory or a session", of::<Fuse>)
+            Operation::post("setFuse", "Set a fuse on a directory or a session, or a budget of a directory", of::<Fuse>)
                 .takes(of::<FuseSpec>)
                 .fails(LOOKED_FOR),
         ],
@@ -454,7 +454,7 @@ pub(crate) const ROUTES: &[Route] = &[
         path: "/v1/fuses/{id}/extend",
         operations: &[Operation::post("extendFuse", "Extend a fuse", of::<Fuse>)
             .takes(of::<Extension>)
-            .fails(&[404, 500])],
+            .fails(&[404, 409, 500])],
         handler: || post(fuses::extend),
     },
     Route {

@@ -137,6 +137,7 @@ impl Fleet {
             Some(wanted) => unless_offered(error, &capabilities_of(&adapter), wanted),
             None => error,
         };
+        self.refuse_spent_for(&order, now)?;
         if let Some(server) = self.server_named(&order.adapter, &order.root) {
             return server
                 .launch(order, words, caller, now)

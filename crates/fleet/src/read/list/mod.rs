@@ -91,7 +91,7 @@ impl Fleet {
 
 /// No agent writes times finer than milliseconds.
 #[expect(clippy::disallowed_methods, reason = "the moment of the look is part of the answer")]
-fn now() -> Timestamp {
+pub(crate) fn now() -> Timestamp {
     let now = Timestamp::now();
     Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now)
 }

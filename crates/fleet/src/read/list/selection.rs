@@ -65,19 +65,20 @@ pub struct ListFilter {
 
 impl ListFilter {
     pub(crate) fn of(&self, sessions: Vec<Surveyed>) -> Vec<Surveyed> {
+        let which = self.which(&sessions);
+        sessions.into_iter().zip(which).filter(|(_, fits)| *fits).map(|(surveyed, _)| surveyed).collect()
+    }
+
+    /// Which of these sessions fit, in their order.
+    pub(crate) fn which(&self, sessions: &[Surveyed]) -> Vec<bool> {
         // Many sessions share few directories, and resolving one costs system calls.
         let mut covered: HashMap<String, bool> = HashMap::new();
-        let mut covers = |session: &Session| {
-            let Some(cwd) = &session.cwd else { return false };
-            if let Some(known) = covered.get(cwd) {
-                return *known;
-            }
-            let covers = self.covers(Path::new(cwd));
-            covered.insert(cwd.clone(), covers);
-            covers
+        let mut covers = |session: &Surveyed| {
+            let Some(cwd) = session.session.cwd.as_deref() else { return false };
+            *covered.entry(cwd.to_owned()).or_insert_with(|| self.covers(Path::new(cwd)))
         };
-        let mut fits = |session: &Session| self.fits(session) && (self.folders.is_empty() || covers(session));
-        sessions.into_iter().filter(|surveyed| fits(&surveyed.session)).collect()
+        let mut fits = |one: &Surveyed| self.fits(&one.session) && (self.folders.is_empty() || covers(one));
+        sessions.iter().map(&mut fits).collect()
     }
 
     fn fits(&self, session: &Session) -> bool {

@@ -68,7 +68,9 @@ impl Fleet {
             ..Query::new(Wanted::All { since: asked.since })
         };
         let listing = self.list(&query);
-        let spenders = self.spenders(listing.sessions, &asked.folders);
+        let filter = ListFilter { folders: asked.folders.clone(), ..ListFilter::default() };
+        let is_asked = filter.which(&listing.sessions);
+        let spenders = self.spenders(listing.sessions.into_iter().zip(is_asked).collect());
         let table = table::Table::default();
         let price =
             |adapter: &str, call: &agentctl_model::Call| prices::of_call(&self.prices, &table, adapter, call);
@@ -90,27 +92,27 @@ impl Fleet {
         }
     }
 
-    fn spenders(&self, sessions: Vec<Surveyed>, folders: &[PathBuf]) -> Vec<Spender> {
+    /// The sessions as spenders; beside each stands whether it counts.
+    pub(crate) fn spenders(&self, sessions: Vec<(Surveyed, bool)>) -> Vec<Spender> {
         let natives: HashSet<(String, String)> =
-            sessions.iter().map(|one| (one.key.adapter.clone(), one.key.id.clone())).collect();
+            sessions.iter().map(|(one, _)| (one.key.adapter.clone(), one.key.id.clone())).collect();
         // A gateway session and the session of the agent behind it are one conversation, which its agent has paid for.
         let is_told_twice = |one: &Surveyed| {
             let native = one.session.meta.native.as_ref();
             native.is_some_and(|native| natives.contains(&(native.adapter.clone(), native.id.clone())))
         };
-        let filter = ListFilter { folders: folders.to_vec(), ..ListFilter::default() };
         let mut places = Places::default();
-        let sessions = sessions.into_iter().filter(|one| !is_told_twice(one)).collect();
-        filter.of(sessions).into_iter().map(|one| self.spender(one, &mut places)).collect()
+        let sessions = sessions.into_iter().filter(|(one, _)| !is_told_twice(one));
+        sessions.map(|(one, is_counted)| self.spender(one, is_counted, &mut places)).collect()
     }
 
-    fn spender(&self, one: Surveyed, places: &mut Places) -> Spender {
+    fn spender(&self, one: Surveyed, is_counted: bool, places: &mut Places) -> Spender {
         let Surveyed { key, session, calls, .. } = one;
         let is = |relation| session.relation == Some(relation);
         Spender {
             host: self.host().to_owned(),
             name: session.name.or(session.prompt),
-            place: session.cwd.map(|cwd| places.of(cwd)),
+            place: session.cwd.filter(|_| is_counted).map(|cwd| places.of(cwd)),
             started_at: session.started_at,
             updated_at: session.updated_at,
             // What an agent says of a fork as a whole may contain what its parent spent.
@@ -120,6 +122,7 @@ impl Fleet {
             model: session.model,
             calls,
             key,
+            is_counted,
         }
     }
 }

@@ -1,0 +1,277 @@
+//! Budgets of folders: they stop the sessions of their folder and no others, refuse what would spend more, outlive the
+//! daemon, and never fire on what was not heard.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use agentctl_testkit::{Background, Output, Signal, skip, until, until_seen};
+use serde_json::{Value, json};
+
+use crate::events::Listener;
+use crate::house::{House, SOON};
+use crate::stand_in::StandIn;
+use crate::webhooks::Receiver;
+
+/// A house in which a token costs a dollar.
+fn house() -> House {
+    let house = House::new();
+    fs::create_dir_all(house.home.agentctl_home()).unwrap();
+    let prices = "[prices.m]\nin = 1000000\nout = 1000000\n";
+    fs::write(house.home.agentctl_home().join("config.toml"), prices).unwrap();
+    house
+}
+
+fn set(house: &House, folder: &Path, more: &[&str]) -> Value {
+    let on = ["fuse", "set", "--cwd", folder.to_str().unwrap(), "--json"];
+    house.run(&[&on, more].concat()).ok().json()
+}
+
+fn budget(house: &House, id: &Value) -> Value {
+    let fuses = house.run(&["fuses", "--json"]).ok().json()["fuses"].as_array().unwrap().clone();
+    fuses.into_iter().find(|fuse| fuse["id"] == *id).unwrap()
+}
+
+fn until_budget(house: &House, id: &Value, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+    until_seen(SOON, what, || {
+        let now = budget(house, id);
+        if is_so(&now) { Ok(now) } else { Err(format!("{now:#}")) }
+    })
+}
+
+fn launch(house: &House, folder: &Path) -> Output {
+    house.run(&["launch", "claude-code", "-p", "x", "--cwd", folder.to_str().unwrap()])
+}
+
+#[test]
+fn a_budget_stops_the_sessions_of_its_folder_and_refuses_more() {
+    let house = house();
+    let (site, other) = (house.home.work_dir("site"), house.home.work_dir("other"));
+    fs::create_dir(site.join("src")).unwrap();
+    let mut daemon = house.daemon(&[]);
+    house.settled();
+    let mut events = Listener::open(&house, "type=fuse.set&type=fuse.warned&type=fuse.expired", None);
+    let (mut works, mut elsewhere) =
+        (StandIn::start_in(&house.home, &site), StandIn::start_in(&house.home, &other));
+    let mut rests = StandIn::start_in(&house.home, &site.join("src"));
+    rests.finish();
+    let day = set(&house, &site, &["--max-cost", "12", "--per", "day"]);
+    assert_eq!(
+        (&day["per"], &day["stage"], &day["spent"]["cost"]),
+        (&"day".into(), &"set".into(), &2.0.into())
+    );
+    // Others stand beside it, and count only their own agent.
+    let of_codex = set(&house, &site, &["--max-tokens", "1", "--per", "day", "--adapter", "codex"]);
+    let week = set(&house, &site, &["--max-cost", "1000", "--per", "week"]);
+    for _ in 0..3 {
+        assert_eq!(events.next()["type"], "fuse.set");
+    }
+    elsewhere.spend(500);
+    works.spend(8);
+    let warned = events.next();
+    assert_eq!((&warned["type"], &warned["fuse"]["id"]), (&"fuse.warned".into(), &day["id"]));
+    assert_eq!(warned["fuse"]["spent"]["cost"], 10.0);
+    assert!(!works.has_ended());
+    works.spend(3);
+    let expired = events.next();
+    assert_eq!((&expired["type"], &expired["fuse"]["id"]), (&"fuse.expired".into(), &day["id"]));
+    until(SOON, "the end of who works", || works.has_ended().then_some(()));
+    until(SOON, "the end of who rests", || rests.has_ended().then_some(()));
+    let spent = until_budget(&house, &day["id"], "it to be spent", |now| now["stage"] == "spent");
+    assert_eq!((&spent["spent"]["cost"], &spent["spent"]["blind"]), (&13.0.into(), &json!([])));
+    assert_eq!((budget(&house, &of_codex["id"])["spent"]["tokens"].as_u64()), Some(0));
+    assert_eq!(budget(&house, &week["id"])["stage"], "set");
+    assert!(!elsewhere.has_ended(), "it is none of this budget");
+    let table = house.run(&["fuses"]).ok().stdout;
+    let row = table.lines().find(|line| line.contains("$12.00 a day")).unwrap();
+    assert!(row.contains("$13.00") && row.contains("spent"), "{table}");
+    let inbox = house.run(&["inbox", "--json"]).ok().json();
+    assert_eq!(inbox["fuses"].as_array().unwrap().len(), 1, "{inbox:#}");
+    assert_eq!(inbox["fuses"][0]["id"], day["id"]);
+
+    // A session that somebody starts there by hand is stopped too, once it works.
+    let mut late = StandIn::start_in(&house.home, &site);
+    until(SOON, "the end of a late one", || late.has_ended().then_some(()));
+
+    let refuses = |why: &str| {
+        for refused in [
+            launch(&house, &site),
+            launch(&house, &site.join("src")),
+            house.run(&["resume", &works.id, "go on"]),
+            house.home.agentctl(&["resume", &works.id, "go on"]),
+        ] {
+            assert_eq!(refused.code, Some(7), "{why}: {refused:#?}");
+            assert!(refused.stderr.contains("$13.00 of $12.00 this day"), "{why}: {refused:#?}");
+        }
+        let body = json!({"adapter": "claude-code", "prompt": "x", "cwd": site});
+        let problem = house.write("POST", "/v1/sessions", &body.to_string());
+        assert_eq!((problem.status, &problem.json()["code"]), (409, &"refused".into()), "{why}");
+    };
+    refuses("spent");
+    let free = launch(&house, &other);
+    assert!(!free.stderr.contains("is spent"), "{free:#?}");
+    daemon.signal(Signal::KILL);
+    drop(daemon);
+    let again = house.daemon(&[]);
+    refuses("after the daemon was killed");
+
+    // What cannot be heard is not unspent.
+    let (root, away) = (house.home.path().join(".claude"), house.home.path().join("away"));
+    fs::rename(&root, &away).unwrap();
+    symlink(&root, &root).unwrap();
+    let blind = until_budget(&house, &day["id"], "it to be blind", |now| now["spent"]["blind"] != json!([]));
+    assert_eq!(blind["stage"], "spent");
+    let refused = launch(&house, &site);
+    assert!(refused.code == Some(7) && refused.stderr.contains("is spent"), "{refused:#?}");
+    fs::remove_file(&root).unwrap();
+    fs::rename(&away, &root).unwrap();
+    refuses("heard again");
+
+    let raised = set(&house, &site, &["--max-cost", "50", "--per", "day"]);
+    assert_ne!(raised["id"], day["id"]);
+    let free = launch(&house, &site);
+    assert!(!free.stderr.contains("is spent"), "{free:#?}");
+    let mut goes_on = StandIn::start_in(&house.home, &site);
+    goes_on.spend(2);
+    until_budget(&house, &raised["id"], "it to be counted", |now| now["spent"]["cost"] == 15.0);
+    assert!(!goes_on.has_ended() && !elsewhere.has_ended());
+
+    // Each is named by its id; the folder alone names several.
+    let several = house.run(&["fuse", "cancel", site.to_str().unwrap()]);
+    assert!(
+        several.code == Some(4) && several.stderr.contains(raised["id"].as_str().unwrap()),
+        "{several:#?}"
+    );
+    let extended = house.run(&["fuse", "extend", raised["id"].as_str().unwrap(), "--ttl", "1h"]);
+    assert_eq!(extended.code, Some(7), "{extended:#?}");
+    for id in [&raised["id"], &of_codex["id"], &week["id"]] {
+        let _ = house.run(&["fuse", "cancel", id.as_str().unwrap()]).ok();
+    }
+    assert_eq!(house.run(&["fuses", "--json"]).ok().json(), json!({"fuses": []}));
+    drop(again);
+}
+
+#[test]
+fn what_has_no_price_makes_a_budget_blind_and_fires_nothing() {
+    let house = House::new();
+    let site = house.home.work_dir("site");
+    let _daemon = house.daemon(&[]);
+    house.settled();
+    let mut agent = StandIn::start_in(&house.home, &site);
+    agent.spend(1_000_000);
+    let cost = set(&house, &site, &["--max-cost", "0.01", "--per", "month"]);
+    let tokens = set(&house, &site, &["--max-tokens", "2000000", "--per", "day"]);
+    let blind = until_budget(&house, &cost["id"], "it to be blind", |now| now["spent"]["blind"] != json!([]));
+    assert_eq!(blind["spent"]["blind"][0], "no price is known for m", "{blind:#}");
+    assert_eq!((&blind["spent"]["cost"], &blind["stage"]), (&Value::Null, &"set".into()));
+    let table = house.run(&["fuses"]).ok();
+    assert!(
+        table.stdout.lines().any(|line| line.contains("a month") && line.contains("blind")),
+        "{table:#?}"
+    );
+    assert!(table.stderr.contains("no price is known for m"), "{table:#?}");
+    let inbox = house.run(&["inbox"]).ok();
+    assert!(inbox.stdout.contains("(blind)"), "{inbox:#?}");
+    // What is counted in tokens needs no price.
+    assert_eq!(budget(&house, &tokens["id"])["spent"]["blind"], json!([]));
+    let root = house.home.path().join(".claude");
+    let away = house.home.path().join("away");
+    fs::rename(&root, &away).unwrap();
+    symlink(&root, &root).unwrap();
+    let unheard = until_budget(&house, &tokens["id"], "it to be unheard", |now| {
+        now["spent"]["blind"].to_string().contains("claude-code was not heard")
+    });
+    assert_eq!(unheard["stage"], "set", "{unheard:#}");
+    fs::remove_file(&root).unwrap();
+    fs::rename(&away, &root).unwrap();
+    until_budget(&house, &tokens["id"], "it to be heard again", |now| now["spent"]["tokens"] == 1_000_000);
+    assert!(!agent.has_ended());
+}
+
+/// The budget of a folder as it lies on disk.
+fn stored(house: &House, id: &str, folder: &Path, more: &Value) {
+    let mut fuse = json!({
+        "id": id, "directory": folder, "sessionId": null, "adapter": null, "configRoot": null, "slot": null,
+        "label": null, "setAt": "2026-01-01T00:00:00Z", "expiresAt": null, "maxTokens": 10, "maxCost": null,
+        "per": "day", "stage": "set", "stageAt": "2026-01-01T00:00:00Z", "spent": null,
+        "onExpire": {"script": null, "webhook": null, "event": null},
+    });
+    for (key, value) in more.as_object().unwrap() {
+        fuse[key] = value.clone();
+    }
+    let book = json!({"version": 1, "fuses": [fuse]}).to_string();
+    fs::write(house.home.agentctl_home().join("fuses.json"), book).unwrap();
+}
+
+#[test]
+fn a_new_period_begins_with_nothing_spent() {
+    let house = house();
+    let site = house.home.work_dir("site");
+    let mut agent = StandIn::start_in(&house.home, &site);
+    agent.spend(2);
+    let mark = house.home.agentctl_home().join(".fired-f-1-1767225600");
+    fs::create_dir(&mark).unwrap();
+    stored(&house, "f-1", &site, &json!({"stage": "spent"}));
+    let free = house.home.agentctl(&["launch", "claude-code", "-p", "x", "--cwd", site.to_str().unwrap()]);
+    assert!(!free.stderr.contains("is spent"), "no daemon is needed for that: {free:#?}");
+    let _daemon = house.daemon(&[]);
+    let now = until_budget(&house, &"f-1".into(), "the new period", |now| now["stage"] == "set");
+    assert_eq!(now["spent"]["tokens"], 2);
+    until(SOON, "the mark of the old period to be gone", || (!mark.exists()).then_some(()));
+    agent.spend(8);
+    until(SOON, "the end of the agent", || agent.has_ended().then_some(()));
+}
+
+/// If the daemon is killed between any two steps, the sessions are stopped and it is told once.
+#[test]
+fn a_daemon_killed_at_any_step_tells_once_and_stops_all() {
+    if !cfg!(debug_assertions) {
+        return skip("only debug builds have fault points");
+    }
+    let house = house();
+    let steps = ["begin", "written", "synced", "renamed", "done"];
+    // The first write records that the budget is reached, the second that its sessions are interrupted.
+    let mut points: Vec<String> = steps.map(|step| format!("fuses.{step}#1")).into();
+    points.extend(["budget.reached", "budget.told", "outbox.begin", "outbox.renamed"].map(str::to_owned));
+    points.extend(steps[..3].iter().map(|step| format!("fuses.{step}#2")));
+    points.push("budget.interrupted".to_owned());
+    if std::env::var_os("AGENTCTL_LONG").is_some() {
+        // After that the next daemon gives the sessions their ten seconds.
+        points.extend(steps[3..].iter().map(|step| format!("fuses.{step}#2")));
+        points.push("budget.stopped".to_owned());
+    }
+    let other = house.home.work_dir("other");
+    let mut elsewhere = StandIn::start_in(&house.home, &other);
+    elsewhere.spend(100);
+    for (number, point) in points.iter().enumerate() {
+        let (ran, receiver) = (house.home.path().join(format!("ran-{number}")), Receiver::start(&[]));
+        let (id, site) = (format!("f-{number}"), house.home.work_dir(&format!("site-{number}")));
+        let mut agent = StandIn::start_in(&house.home, &site);
+        agent.spend(10);
+        let script = format!("echo ran >> {}", ran.display());
+        let does = json!({"script": script, "webhook": receiver.url, "event": null});
+        stored(&house, &id, &site, &json!({ "onExpire": does }));
+        let mut command = house.home.agentctl_command(&["daemon", "run"]);
+        command.env("AGENTCTL_FAULT", point);
+        let mut doomed = Background::spawn(&house.home, command);
+        assert_eq!(doomed.wait(SOON).code(), None, "it dies at {point}: {}", doomed.stderr());
+        let mut next = house.daemon(&[]);
+        until(SOON, "the end of the agent", || agent.has_ended().then_some(()));
+        until(SOON, "an empty outbox", || (crate::webhooks::pending(&house) == 0).then_some(()));
+        let told = receiver.accepted(1);
+        let deliveries: Vec<_> = told.iter().map(|one| one.header("X-Agentctl-Delivery")).collect();
+        assert!(
+            deliveries.iter().all(|one| *one == deliveries[0] && one.unwrap().starts_with(&id)),
+            "{point}"
+        );
+        until(SOON, "the script", || fs::read_to_string(&ran).ok().filter(|text| !text.is_empty()));
+        assert!(budget(&house, &id.as_str().into())["stage"] != "set", "{point}");
+        next.signal(Signal::TERM);
+        next.wait(SOON);
+        assert_eq!(fs::read_to_string(&ran).unwrap(), "ran\n", "{point}: once");
+        assert!(!elsewhere.has_ended(), "{point}");
+    }
+    let left = fs::read_dir(house.home.agentctl_home()).unwrap().flatten().map(|entry| entry.path());
+    let left: Vec<PathBuf> = left.filter(|path| path.extension().is_some_and(|end| end == "new")).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
