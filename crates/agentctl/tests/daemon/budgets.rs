@@ -93,7 +93,7 @@ fn a_budget_stops_the_sessions_of_its_folder_and_refuses_more() {
     let mut late = StandIn::start_in(&house.home, &site);
     until(SOON, "the end of a late one", || late.has_ended().then_some(()));
 
-    let refuses = |why: &str| {
+    let check_refusals = |why: &str| {
         for refused in [
             launch(&house, &site),
             launch(&house, &site.join("src")),
@@ -107,13 +107,13 @@ fn a_budget_stops_the_sessions_of_its_folder_and_refuses_more() {
         let problem = house.write("POST", "/v1/sessions", &body.to_string());
         assert_eq!((problem.status, &problem.json()["code"]), (409, &"refused".into()), "{why}");
     };
-    refuses("spent");
+    check_refusals("spent");
     let free = launch(&house, &other);
     assert!(!free.stderr.contains("is spent"), "{free:#?}");
     daemon.signal(Signal::KILL);
     drop(daemon);
     let again = house.daemon(&[]);
-    refuses("after the daemon was killed");
+    check_refusals("after the daemon was killed");
 
     // What cannot be heard is not unspent.
     let (root, away) = (house.home.path().join(".claude"), house.home.path().join("away"));
@@ -125,7 +125,7 @@ fn a_budget_stops_the_sessions_of_its_folder_and_refuses_more() {
     assert!(refused.code == Some(7) && refused.stderr.contains("is spent"), "{refused:#?}");
     fs::remove_file(&root).unwrap();
     fs::rename(&away, &root).unwrap();
-    refuses("heard again");
+    check_refusals("heard again");
 
     let raised = set(&house, &site, &["--max-cost", "50", "--per", "day"]);
     assert_ne!(raised["id"], day["id"]);
