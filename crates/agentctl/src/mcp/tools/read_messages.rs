@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use agentctl_fleet::Purpose;
-use agentctl_model::{Entry, EntryKind, Error, Role};
+use agentctl_model::{Entry, EntryKind, Error};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -94,12 +94,7 @@ fn shorten(entry: &mut Entry, most: usize) -> Option<()> {
 }
 
 fn paragraph(entry: &Entry) -> String {
-    let role = match entry.role {
-        Role::User => "user",
-        Role::Agent => "agent",
-        Role::Tool => "tool",
-        Role::System => "system",
-    };
+    let role = entry.role.as_str();
     let kind = match entry.kind {
         EntryKind::Message => "",
         EntryKind::ToolCall => " calls",
