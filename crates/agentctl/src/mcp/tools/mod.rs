@@ -50,7 +50,7 @@ pub(super) const ALL: &[&dyn Tool] = &[
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Which {
-    /// Full id, unique beginning of one, or exact name.
+    /// Full id, unique beginning of one, or exact name; on another machine HOST/ID.
     id: String,
     /// Only a session of this agent.
     adapter: Option<String>,

@@ -136,7 +136,7 @@ impl TypedTool for Search {
             }
             if request.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
-        let not_heard = Unheard::among(&end.sources);
+        let not_heard = Unheard::among(&end.sources, &[]);
         let more = if end.more { format!("; more with before: {found}") } else { String::new() };
         let unheard = match not_heard.len() {
             0 => String::new(),

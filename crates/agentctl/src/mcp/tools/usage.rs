@@ -106,7 +106,7 @@ impl TypedTool for Usage {
         };
         let total =
             format!("{}; all together: {}", counted(rows.len(), "row", "rows"), figures(&answer.total));
-        let not_heard = Unheard::among(&answer.sources);
+        let not_heard = Unheard::among(&answer.sources, &answer.hosts);
         let unheard = match not_heard.len() {
             0 => String::new(),
             unheard => format!("; {} not heard completely", counted(unheard, "source was", "sources were")),
