@@ -38,7 +38,8 @@ pub use session::{
     PendingKind, PendingOption, ProcessEntry, ProcessRole, Relation, Session, SessionKey, Stamp, Tokens,
 };
 pub use status::{
-    Liveness, Outcome, Owner, Owners, RemoteState, Rule, Status, Turn, TurnState, Verdict, derive, prevailing,
+    Limit, Liveness, Outcome, Owner, Owners, RemoteState, Rule, Status, Turn, TurnState, Verdict, derive,
+    prevailing,
 };
 pub use survey::host::{HostList, HostReport, Road};
 pub use survey::{

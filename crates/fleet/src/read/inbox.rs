@@ -207,14 +207,14 @@ fn suggest_commands(item: &mut InboxItem, offers: &[Offer]) {
     let answers: &[Offer] = match item.kind {
         InboxKind::Approval if item.answerable => &[Offer::Approve, Offer::Deny],
         InboxKind::Question if item.answerable => &[Offer::Answer],
-        InboxKind::Failure => &[Offer::Resume, Offer::Send],
-        InboxKind::Approval | InboxKind::Question | InboxKind::Limit => &[],
+        InboxKind::Failure | InboxKind::Limit => &[Offer::Resume, Offer::Send],
+        InboxKind::Approval | InboxKind::Question => &[],
     };
     let others = [Offer::Attach, Offer::Open, Offer::Peek];
     let works: Vec<Offer> =
         answers.iter().chain(&others).filter(|offer| offers.contains(offer)).copied().collect();
     item.next = works.iter().map(|offer| offer.command(id)).collect();
-    if item.kind == InboxKind::Failure {
+    if item.kind == InboxKind::Failure || (item.kind == InboxKind::Limit && has_failed(&item.session)) {
         let behind = item.next.len().saturating_sub(usize::from(works.last() == Some(&Offer::Peek)));
         item.next.insert(behind, format!("agentctl inbox --done {id}"));
     } else if answers.is_empty() && !works.contains(&Offer::Attach) {

@@ -65,12 +65,15 @@ pub struct Pending {
     pub id: Option<String>,
     /// What the agent offers to choose from.
     pub options: Vec<PendingOption>,
+    /// When a limit ends, where the agent's records say it; else `null`.
+    #[serde(rename = "limitedUntil", default)]
+    pub limited_until: Option<Timestamp>,
 }
 
 impl Pending {
     /// A request that is known only by its kind and its words.
     pub fn new(kind: PendingKind, summary: Option<String>, since: Option<Timestamp>) -> Self {
-        Self { kind, summary, since, answerable: false, id: None, options: Vec::new() }
+        Self { kind, summary, since, answerable: false, id: None, options: Vec::new(), limited_until: None }
     }
 
     #[must_use]

@@ -133,11 +133,20 @@ pub struct Turn {
     pub last: Option<Timestamp>,
     /// The agent's text about it, such as the error.
     pub detail: Option<String>,
+    /// It failed because the provider refused for a quota.
+    pub limit: Option<Limit>,
+}
+
+/// The refusal of a provider for a quota, as the agent recorded it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Limit {
+    /// When the quota is free again, where the records say it.
+    pub until: Option<Timestamp>,
 }
 
 impl Turn {
     pub fn new(state: TurnState, last: Option<Timestamp>) -> Self {
-        Self { state, began: None, last, detail: None }
+        Self { state, began: None, last, detail: None, limit: None }
     }
 
     /// Whether all records of the turn are older than this owner.

@@ -13,6 +13,7 @@
 //! | `[[hang]]`, `[[hang:gate]]` | the stream opens and stays silent until [`FakeModel::open`](super::FakeModel::open) |
 //! | `[[drop]]` | the stream opens and the connection is cut |
 //! | `[[err:500]]`, `[[err:429\|slow down]]` | an HTTP error in the protocol's own shape |
+//! | `[[limit:20]]` | a 429 as the provider sends it when a quota is used up, which resets in 20 seconds |
 //! | `[[usage:100,10,20,5]]` | input, output, cache read, cache write of all replies after it in this prompt |
 
 use std::time::Duration;
@@ -66,6 +67,8 @@ pub enum Act {
     Drop,
     /// An HTTP error with this message, marked as not retryable where the protocol has such a mark.
     Status(u16, String),
+    /// The refusal of a provider whose quota is used up for this long, with its own headers and body.
+    Limit(Duration),
 }
 
 /// One scripted answer with the tokens it reports.
@@ -155,6 +158,7 @@ fn directive(inside: &str) -> Option<Directive> {
         "bash" => Act::Shell(argument.to_owned()),
         "hang" => Act::Hang(argument.to_owned()),
         "drop" => Act::Drop,
+        "limit" => Act::Limit(Duration::from_secs(argument.parse().ok()?)),
         "err" => Act::Status(first.parse().ok()?, second.unwrap_or("scripted error").to_owned()),
         "tool" => Act::Tool { name: first.to_owned(), input: serde_json::from_str(second?).ok()? },
         "slow" => {

@@ -194,7 +194,8 @@ fn harmless(path: &str) -> Response<Body> {
         _ => (StatusCode::NOT_FOUND, json!({})),
     };
     let frames = vec![Frame::Bytes(body.to_string())];
-    send(Rendered { status: status.as_u16(), is_event_stream: false, frames }, None)
+    let headers = Vec::new();
+    send(Rendered { status: status.as_u16(), headers, is_event_stream: false, frames }, None)
 }
 
 /// A stream that waits at a gate; gone with its client.
@@ -242,6 +243,9 @@ fn send(rendered: Rendered, shared: Option<Arc<Shared>>) -> Response<Body> {
         StatusCode::from_u16(rendered.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static(kind));
+    for (name, value) in rendered.headers {
+        headers.insert(name, value.parse().unwrap_or(header::HeaderValue::from_static("")));
+    }
     if rendered.status >= 400 {
         // The clients of two of the four protocols obey this header; the others have their own retry settings.
         headers.insert("x-should-retry", header::HeaderValue::from_static("false"));

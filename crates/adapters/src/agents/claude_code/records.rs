@@ -1,5 +1,6 @@
 //! The records of a Claude Code transcript. Only the fields in use are declared, and all are optional. Pure.
 
+use agentctl_model::Limit;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -23,6 +24,10 @@ pub(super) struct Record<'a> {
     pub(super) is_meta: bool,
     pub(super) is_compact_summary: bool,
     pub(super) is_api_error_message: bool,
+    /// Of an error: the HTTP status with which the provider refused.
+    api_error_status: Option<&'a RawValue>,
+    /// Of an error: the quota of the user's plan that is used up.
+    quota_limits: Option<&'a RawValue>,
     pub(super) is_aborted_mid_stream: bool,
     /// Where a copied record came from: the record belongs to the session that was forked.
     pub(super) forked_from: Option<&'a RawValue>,
@@ -70,6 +75,9 @@ pub(super) struct Block<'a> {
     pub(super) is_error: Option<bool>,
 }
 
+/// The HTTP status of a quota that is used up.
+const TOO_MANY_REQUESTS: &str = "429";
+
 /// The placeholder that the agent writes as the model when no model replied.
 pub(super) const NO_MODEL: &str = "<synthetic>";
 
@@ -81,6 +89,20 @@ impl<'a> Record<'a> {
 
     pub(super) fn at(&self) -> Option<Timestamp> {
         self.timestamp.as_deref().and_then(|text| text.parse().ok())
+    }
+
+    /// The quota for which the provider refused. Only that of a plan says when it is free again.
+    pub(super) fn limit(&self) -> Option<Limit> {
+        #[derive(Deserialize)]
+        struct Quota {
+            #[serde(rename = "resetsAt")]
+            resets_at: Option<i64>,
+        }
+        let status = self.api_error_status.map(RawValue::get);
+        let is_refused = self.is_api_error_message && status == Some(TOO_MANY_REQUESTS);
+        let quota = self.quota_limits.and_then(|raw| serde_json::from_str::<Quota>(raw.get()).ok());
+        let until = quota.and_then(|quota| Timestamp::from_second(quota.resets_at?).ok());
+        is_refused.then_some(Limit { until })
     }
 
     /// The git branch. The agent writes `HEAD` when there is none.

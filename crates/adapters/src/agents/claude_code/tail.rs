@@ -131,6 +131,7 @@ impl Tail {
             Said::AgentGoesOn => tool_call(record),
             _ => None,
         };
+        turn.limit = record.limit().filter(|_| said == Said::Error);
         self.latest.turn = Some(turn);
         if said == Said::Prompt {
             self.latest.began(record.at());
@@ -198,6 +199,23 @@ mod tests {
         let tail = read(&[before, after]);
         assert_eq!((tail.directory.cwd.as_deref(), tail.directory.branch), (Some("/else"), None));
         assert_eq!(read(&[after, before]).directory.branch.as_deref(), Some("main"));
+    }
+
+    #[test]
+    fn a_refusal_for_a_quota_says_when_it_ends_if_it_is_that_of_a_plan() {
+        let limit = |more: &str| {
+            let error = r#"{"type":"assistant","isApiErrorMessage":true,"message":{"stop_reason":"stop_sequence","content":"no"}"#;
+            let tail = read(&[&format!("{error},{more}}}")]);
+            let turn = tail.latest.turn.unwrap();
+            assert_eq!(turn.state, TurnState::Failed, "{more}");
+            turn.limit.map(|limit| limit.until.map(|until| until.to_string()))
+        };
+        let plan = r#""apiErrorStatus":429,"quotaLimits":{"status":"rejected","resetsAt":1794852443}"#;
+        assert_eq!(limit(plan), Some(Some("2026-11-16T18:07:23Z".to_owned())));
+        assert_eq!(limit(r#""apiErrorStatus":429"#), Some(None));
+        assert_eq!(limit(r#""apiErrorStatus":429,"quotaLimits":{"resetsAt":"soon"}"#), Some(None));
+        assert_eq!(limit(r#""apiErrorStatus":529"#), None);
+        assert_eq!(limit(r#""apiErrorStatus":"429?""#), None);
     }
 
     #[test]

@@ -63,6 +63,7 @@ pub(super) struct Data<'a> {
     pub(super) resolved_by_hook: bool,
     pub(super) shutdown_type: Option<Text<'a>>,
     pub(super) error_reason: Option<Text<'a>>,
+    pub(super) status_code: Option<&'a RawValue>,
 }
 
 #[derive(Debug, Default, Deserialize)]

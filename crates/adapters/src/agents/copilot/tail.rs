@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use agentctl_model::text::clean_cut;
-use agentctl_model::{Turn, TurnState};
+use agentctl_model::{Limit, Turn, TurnState};
 use jiff::Timestamp;
 
 use super::records::{ASKS_A_PERSON, Record, is_certainly_bulk, is_known};
@@ -75,7 +75,13 @@ impl Tail {
                     self.decide(TurnState::Failed, at, data.error_reason.as_deref());
                 }
             }
-            "session.error" => self.decide(TurnState::Failed, at, data.message.as_deref()),
+            "session.error" => {
+                self.decide(TurnState::Failed, at, data.message.as_deref());
+                if let Some(turn) = &mut self.latest.turn {
+                    turn.limit =
+                        data.status_code.filter(|code| code.get() == "429").map(|_| Limit::default());
+                }
+            }
             "abort" => self.decide(TurnState::Interrupted, at, None),
             // The clean shutdown was that of the process that began here and says nothing about the turn
             // before it.

@@ -105,6 +105,7 @@ pub(super) struct Event<'a> {
     pub(super) name: Option<Text<'a>>,
     prompt_id: Option<Text<'a>>,
     pub(super) error_message: Option<Text<'a>>,
+    pub(super) status_code: Option<&'a RawValue>,
 }
 
 impl Event<'_> {

@@ -1,7 +1,7 @@
 //! Reads the end of a transcript: the turn, the last message, the model. Pure.
 
 use agentctl_model::text::clean_cut;
-use agentctl_model::{Turn, TurnState};
+use agentctl_model::{Limit, Turn, TurnState};
 use jiff::Timestamp;
 
 use super::records::{ASKS_A_PERSON, KNOWN_TYPES, Record};
@@ -19,6 +19,8 @@ pub(super) struct Tail {
     pub(super) title: Option<String>,
     /// The failure or cancellation of a model call that is newer than everything read so far.
     ended_by: Option<(TurnState, Option<String>)>,
+    /// That error was the refusal of the provider for a quota.
+    is_limited: bool,
     newest: Option<Timestamp>,
     /// Whether the last calls have any answers, and whether a person refused them all.
     answered: bool,
@@ -108,6 +110,7 @@ impl Tail {
                 self.ended_by = match event.name.as_deref() {
                     Some("qwen-code.api_error") => {
                         let words = event.error_message.as_deref().map(|words| clean_cut(words, Some(500)));
+                        self.is_limited = event.status_code.is_some_and(|code| code.get() == "429");
                         Some((TurnState::Failed, words))
                     }
                     Some("qwen-code.api_cancel") => Some((TurnState::Interrupted, None)),
@@ -122,6 +125,7 @@ impl Tail {
     fn decide(&mut self, state: TurnState, at: Option<Timestamp>, detail: Option<String>) {
         let mut turn = Turn::new(state, self.newest.max(at));
         turn.detail = detail;
+        turn.limit = (state == TurnState::Failed && self.is_limited).then(Limit::default);
         self.latest.turn = Some(turn);
     }
 }

@@ -85,6 +85,17 @@ fn records_speak_for_the_turn() {
 }
 
 #[test]
+fn a_refusal_for_a_quota_is_a_limit_without_an_end() {
+    let limit = |code: &str| {
+        let event = event(6, "api_error", MAIN)
+            .replace(r#""error_message""#, &format!(r#""status_code":{code},"error_message""#));
+        tail(&[prompt(), event]).latest.turn.unwrap().limit
+    };
+    assert_eq!(limit("429"), Some(Limit::default()));
+    assert_eq!(limit("500"), None);
+}
+
+#[test]
 fn the_end_says_more_than_the_turn() {
     let title =
         record("system", 7, r#","subtype":"custom_title","systemPayload":{"customTitle":"my title"}"#);

@@ -64,7 +64,7 @@ fn session() -> Value {
         "status": "waiting", "outcome": null, "statusDetail": "Bash: cargo test", "since": "2026-11-15T07:05:12Z",
         "pending": [{
             "kind": "approval", "summary": "Bash: cargo test", "since": "2026-11-15T07:05:12Z", "answerable": false,
-            "id": null, "options": [],
+            "id": null, "options": [], "limitedUntil": null,
         }],
         "name": null, "prompt": "fix the login test", "lastMessage": "I will run the tests first.",
         "cwd": "/home/dev/api", "branch": "main", "model": "claude-opus-4-5",

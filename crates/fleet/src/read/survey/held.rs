@@ -152,6 +152,7 @@ fn pending(request: &Request, since: Option<Timestamp>) -> Pending {
         answerable: true,
         id: Some(request.id.clone()),
         options: request.options.iter().map(option).collect(),
+        limited_until: None,
     }
 }
 

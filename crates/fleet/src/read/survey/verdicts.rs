@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use agentctl_adapters::Card;
 use agentctl_model::{
     Claim, Coverage, EndedBy, Facts, Found, Harvest, Joined, LaunchExit, LiveReport, Liveness, Outcome,
-    OwnerProcess, Owners, Pending, ProcessEntry, RemoteReport, Rule, SeenExit, Session, SessionKey, Status,
-    Surveyed, Tie, Turn, TurnState, Verdict, derive, prevailing, text,
+    OwnerProcess, Owners, Pending, PendingKind, ProcessEntry, RemoteReport, Rule, SeenExit, Session,
+    SessionKey, Status, Surveyed, Tie, Turn, TurnState, Verdict, derive, prevailing, text,
 };
 use jiff::Timestamp;
 
@@ -277,6 +277,15 @@ fn pending(verdict: &Verdict, recorded: Option<&Turn>, live_report: Option<&Live
     if let [only] = pending.as_mut_slice() {
         let said = || waiting.and_then(|word| word.detail.clone());
         only.summary = only.summary.take().or_else(|| tool.cloned()).or_else(said);
+    }
+    // The turn that the provider refused is the last one, whether or not a process is still there.
+    if verdict.outcome() == Some(Outcome::Failed)
+        && let Some(turn) = recorded.filter(|turn| turn.state == TurnState::Failed)
+        && let Some(limit) = turn.limit
+    {
+        let words = turn.detail.as_deref().map(short);
+        let refused = Pending::new(PendingKind::Limit, words, turn.last);
+        pending.push(Pending { limited_until: limit.until, ..refused });
     }
     pending
 }

@@ -4,6 +4,7 @@
 mod anthropic;
 mod chat;
 mod gemini;
+mod limits;
 mod responses;
 
 use std::time::Duration;
@@ -36,6 +37,8 @@ pub(crate) enum Frame {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Rendered {
     pub(crate) status: u16,
+    /// Beside the usual ones.
+    pub(crate) headers: Vec<(&'static str, String)>,
     pub(crate) is_event_stream: bool,
     pub(crate) frames: Vec<Frame>,
 }
@@ -86,7 +89,13 @@ impl Wire {
     pub(crate) fn render(self, ask: &Ask, reply: &Reply, id: String) -> Rendered {
         if let Act::Status(status, message) = &reply.act {
             let body = self.error(*status, message).to_string();
-            return Rendered { status: *status, is_event_stream: false, frames: vec![Frame::Bytes(body)] };
+            let (headers, frames) = (Vec::new(), vec![Frame::Bytes(body)]);
+            return Rendered { status: *status, headers, is_event_stream: false, frames };
+        }
+        if let Act::Limit(resets_in) = &reply.act {
+            let (headers, body) = limits::refusal(self, *resets_in);
+            let frames = vec![Frame::Bytes(body.to_string())];
+            return Rendered { status: 429, headers, is_event_stream: false, frames };
         }
         let (content, gap, before) = self.staging(ask, &reply.act);
         let answer = Answer { id, model: ask.model.clone(), content, usage: reply.usage };
@@ -110,7 +119,7 @@ impl Wire {
             frames.push(Frame::Bytes(self.whole(&answer).to_string()));
             frames
         };
-        Rendered { status: 200, is_event_stream: ask.stream, frames }
+        Rendered { status: 200, headers: Vec::new(), is_event_stream: ask.stream, frames }
     }
 
     /// The content of an act, the pause after each part, and the frame between the opening and the first part.
@@ -129,6 +138,7 @@ impl Wire {
             Act::Hang(gate) => (text("released"), None, Some(Frame::Hold(gate.clone()))),
             Act::Drop => (text("never sent"), None, Some(Frame::Cut)),
             Act::Status(_, message) => (text(message), None, None),
+            Act::Limit(_) => (text("a limit"), None, None),
         }
     }
 

@@ -9,6 +9,7 @@ use agentctl_model::TurnState;
 use agentctl_model::text::clean_cut;
 use jiff::Timestamp;
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::transcript::call;
@@ -37,6 +38,7 @@ pub(crate) struct Payload<'a> {
     pub(crate) model: Option<Text<'a>>,
     last_agent_message: Option<Text<'a>>,
     error: Option<&'a RawValue>,
+    rate_limits: Option<&'a RawValue>,
     message: Option<&'a RawValue>,
     item: Option<&'a RawValue>,
     info: Option<&'a RawValue>,
@@ -154,6 +156,8 @@ pub(crate) enum Said {
         state: TurnState,
         detail: Option<String>,
         words: Option<String>,
+        /// The provider refused for a quota.
+        is_limit: bool,
     },
     /// A person's message.
     Prompt(String),
@@ -234,10 +238,13 @@ impl Payload<'_> {
                 Said::TurnEnded {
                     state: if error.is_some() { TurnState::Failed } else { TurnState::Finished },
                     detail: error.and_then(error_words),
+                    is_limit: error.is_some_and(is_limit),
                     words: self.last_agent_message.as_deref().and_then(spoken),
                 }
             }
-            "turn_aborted" => Said::TurnEnded { state: TurnState::Interrupted, detail: None, words: None },
+            "turn_aborted" => {
+                Said::TurnEnded { state: TurnState::Interrupted, detail: None, words: None, is_limit: false }
+            }
             "item_completed" => self.finished_item(),
             "user_message" => self.message_text().map_or(Said::Work, Said::Prompt),
             "agent_message" => self.message_text().map_or(Said::Work, Said::Reply),
@@ -301,11 +308,42 @@ impl Payload<'_> {
         serde_json::from_str::<String>(raw.get()).unwrap_or_else(|_| raw.get().to_owned())
     }
 
+    /// When the windows of the plan that are used up are free again.
+    pub(crate) fn resets_at(&self) -> Option<Timestamp> {
+        #[derive(Deserialize)]
+        struct Window {
+            used_percent: f64,
+            resets_at: Option<i64>,
+        }
+        #[derive(Deserialize)]
+        struct Limits {
+            primary: Option<Window>,
+            secondary: Option<Window>,
+        }
+        let limits: Limits = serde_json::from_str(self.rate_limits?.get()).ok()?;
+        let windows = [limits.primary, limits.secondary].into_iter().flatten();
+        let used_up = windows.filter(|window| window.used_percent >= 100.0);
+        Timestamp::from_second(used_up.filter_map(|window| window.resets_at).max()?).ok()
+    }
+
     /// The result of a tool: a string, or a list of parts.
     pub(crate) fn output_text(&self) -> String {
         let Some(raw) = self.output else { return String::new() };
         text_of(raw).unwrap_or_else(|| raw.get().to_owned())
     }
+}
+
+/// Whether an error is the refusal of the provider for a quota.
+fn is_limit(error: &RawValue) -> bool {
+    #[derive(Deserialize)]
+    struct Note {
+        codex_error_info: Value,
+    }
+    let info = serde_json::from_str::<Note>(error.get()).map(|note| note.codex_error_info);
+    info.is_ok_and(|info| {
+        let status = info.as_object().and_then(|kinds| kinds.values().next()?.get("http_status_code"));
+        info == "usage_limit_exceeded" || status.is_some_and(|status| *status == 429)
+    })
 }
 
 fn error_words(error: &RawValue) -> Option<String> {

@@ -156,6 +156,40 @@ fn turns_are_matched_by_their_ids_and_by_order_where_there_are_none() {
 }
 
 #[test]
+fn a_refusal_for_a_quota_says_when_the_window_that_is_used_up_ends() {
+    let limit = |limits: &str, info: &str| {
+        let count = format!(r#""info":null,"rate_limits":{limits}"#);
+        let end = format!(r#""turn_id":"a","error":{{"message":"no","codex_error_info":{info}}}"#);
+        let event = |kind: &str, more: &str| {
+            let payload = format!(r#"{{"type":"{kind}",{more}}}"#);
+            format!(r#"{{"timestamp":"2026-11-15T07:00:00Z","type":"event_msg","payload":{payload}}}"#) + "\n"
+        };
+        let began = event("task_started", r#""turn_id":"a""#);
+        let lines = began + &event("token_count", &count) + &event("task_complete", &end);
+        let turn = facts_of(lines.as_bytes()).turn.unwrap();
+        assert_eq!(turn.state, TurnState::Failed);
+        turn.limit.map(|limit| limit.until.map(|until| until.as_second()))
+    };
+    let used = |first: &str, second: &str| {
+        format!(
+            r#"{{"primary":{{"used_percent":{first},"resets_at":100}},"secondary":{{"used_percent":{second},"resets_at":900}}}}"#
+        )
+    };
+    let exceeded = r#""usage_limit_exceeded""#;
+    assert_eq!(limit(&used("100.0", "40.0"), exceeded), Some(Some(100)));
+    assert_eq!(limit(&used("100.0", "100.0"), exceeded), Some(Some(900)));
+    assert_eq!(limit(&used("99.0", "40.0"), exceeded), Some(None), "nothing says which one it was");
+    assert_eq!(limit("null", exceeded), Some(None));
+    let too_many = r#"{"response_too_many_failed_attempts":{"http_status_code":429}}"#;
+    assert_eq!(limit("null", too_many), Some(None));
+    for other in
+        [r#""internal_server_error""#, r#"{"http_connection_failed":{"http_status_code":401}}"#, "null"]
+    {
+        assert_eq!(limit(&used("100.0", "0.0"), other), None, "{other}");
+    }
+}
+
+#[test]
 fn opening_a_thread_does_not_make_its_old_turn_newer() {
     let reopened = turns(&[("task_started", "a"), ("item_completed", "a"), ("thread_settings_applied", "")]);
     let facts = facts_of(&reopened);

@@ -1,6 +1,6 @@
 //! Reads the end of a rollout: the turn, the last message, the counters, the directory and the model. Pure.
 
-use agentctl_model::{Turn, TurnState};
+use agentctl_model::{Limit, Turn, TurnState};
 use jiff::Timestamp;
 
 use super::records::{Beginning, Payload, Record, Said, Usage, beginning};
@@ -60,6 +60,10 @@ impl Tail {
         if !matches!(said, Said::Nothing | Said::Unknown(_)) {
             self.worked(at);
         }
+        // Before the end of a turn that the provider refused, the agent writes when the quota is free again.
+        if let Some(limit) = self.limit_without_end() {
+            limit.until = payload.resets_at();
+        }
         match said {
             Said::Context { cwd, model } => {
                 // An older context supplies what the newest one leaves out.
@@ -70,9 +74,10 @@ impl Tail {
                 self.decide_by_ending(payload.turn_id.as_deref());
             }
             Said::TurnBegan => self.began(payload.turn_id.as_deref(), at),
-            Said::TurnEnded { state, detail, words } => {
+            Said::TurnEnded { state, detail, words, is_limit } => {
                 if !self.decided {
-                    let turn = Turn { detail, ..Turn::new(state, at) };
+                    let limit = is_limit.then(Limit::default);
+                    let turn = Turn { detail, limit, ..Turn::new(state, at) };
                     let turn_id = payload.turn_id.as_deref().map(str::to_owned);
                     self.endings.push(Ending { turn_id, turn });
                 }
@@ -105,12 +110,23 @@ impl Tail {
             b"response_item" if ended => true,
             b"token_usage_record" => self.total.is_some(),
             b"event_msg" => match beginning.inner {
-                b"token_count" => self.total.is_some(),
+                b"token_count" => self.total.is_some() && !self.is_limit_without_end(),
                 b"item_completed" => beginning.is_bulk() || (ended && self.latest.last_message.is_some()),
                 _ => false,
             },
             _ => beginning.is_bulk() || beginning.is_bookkeeping(),
         }
+    }
+
+    /// The limit that ended the turn that is being read, while it is not known when it ends.
+    fn limit_without_end(&mut self) -> Option<&mut Limit> {
+        let ending = self.endings.last_mut().filter(|_| !self.decided);
+        ending.and_then(|ending| ending.turn.limit.as_mut()).filter(|limit| limit.until.is_none())
+    }
+
+    fn is_limit_without_end(&self) -> bool {
+        let ending = self.endings.last().filter(|_| !self.decided);
+        ending.and_then(|ending| ending.turn.limit).is_some_and(|limit| limit.until.is_none())
     }
 
     fn worked(&mut self, at: Option<Timestamp>) {

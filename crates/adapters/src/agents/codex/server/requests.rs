@@ -122,7 +122,8 @@ impl Asked {
         };
         let since = params["startedAtMs"].as_i64().and_then(|ms| Timestamp::from_millisecond(ms).ok());
         let answerable = [COMMAND, CHANGE, PERMISSIONS, QUESTION].contains(&self.method());
-        Pending { kind, summary: Some(summary), since, answerable, id: Some(self.id()), options }
+        let id = Some(self.id());
+        Pending { answerable, id, options, ..Pending::new(kind, Some(summary), since) }
     }
 
     fn command(&self) -> String {

@@ -104,6 +104,7 @@ impl Tail {
         let last = edit.copied().flatten().or_else(|| record.at());
         let mut turn = Turn::new(state, last);
         turn.detail = turn::detail(record, state);
+        turn.limit = turn::limit(record, state);
         self.latest.turn = Some(turn);
         if is_prompt {
             self.latest.began(record.at());

@@ -1,7 +1,7 @@
 //! What one record of the active branch means for the last turn. Pure.
 
-use agentctl_model::TurnState;
 use agentctl_model::text::{clean_cut, one_line};
+use agentctl_model::{Limit, TurnState};
 
 use super::records::{Message, Record};
 
@@ -46,6 +46,12 @@ pub(crate) fn detail(record: &Record<'_>, state: TurnState) -> Option<String> {
     }
 }
 
+/// The refusal of the provider for a quota, which the agent records as the HTTP status and the provider's words.
+pub(crate) fn limit(record: &Record<'_>, state: TurnState) -> Option<Limit> {
+    let error = record.message.as_ref()?.error_message.as_deref()?;
+    (state == TurnState::Failed && error.starts_with("429")).then(Limit::default)
+}
+
 /// Describes the tool that a message calls, such as `bash: make test`.
 fn tool_call(message: &Message<'_>) -> Option<String> {
     let blocks = message.blocks();
@@ -59,6 +65,18 @@ fn tool_call(message: &Message<'_>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refusal_for_a_quota_is_a_limit_without_an_end() {
+        let limit = |words: &str| {
+            let line = format!(
+                r#"{{"type":"message","message":{{"role":"assistant","stopReason":"error","errorMessage":"{words}"}}}}"#
+            );
+            limit(&Record::parse(line.as_bytes()).unwrap(), TurnState::Failed)
+        };
+        assert_eq!(limit("429: Please try again in 600s."), Some(Limit::default()));
+        assert_eq!(limit("500: 429 problems"), None);
+    }
 
     fn told(message: &str, taken_back: bool) -> Option<(TurnState, Option<String>)> {
         let line = format!(r#"{{"type":"message","message":{message}}}"#);
