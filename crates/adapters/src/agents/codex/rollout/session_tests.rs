@@ -168,7 +168,7 @@ fn a_refusal_for_a_quota_says_when_the_window_that_is_used_up_ends() {
         let lines = began + &event("token_count", &count) + &event("task_complete", &end);
         let turn = facts_of(lines.as_bytes()).turn.unwrap();
         assert_eq!(turn.state, TurnState::Failed);
-        turn.limit.map(|limit| limit.until.map(|until| until.as_second()))
+        turn.limit.map(|limit| limit.until.map(jiff::Timestamp::as_second))
     };
     let used = |first: &str, second: &str| {
         format!(
