@@ -54,7 +54,7 @@ impl<Agent: JsonLines> Protocol for Agent {
             Verb::Answer { request, decision } => self.answer(ticket, &request, &decision, &mut step),
             Verb::Interrupt => self.interrupt(ticket, &mut step),
             Verb::Choose { .. } => {
-                step.refuse(ticket, "this agent cannot be asked for another mode or model")
+                step.refuse(ticket, "this agent cannot be asked for another mode or model");
             }
         }
         step

@@ -75,8 +75,8 @@ impl Protocol for Echo {
             }
             Verb::Send { words, .. } => words,
             Verb::Interrupt => "interrupt".to_owned(),
-            Verb::Answer { request, .. } => {
-                let reason = format!("nothing waits under {request}");
+            Verb::Answer { request: id, .. } | Verb::Choose { id, .. } => {
+                let reason = format!("nothing waits under {id}");
                 return Step { write: Vec::new(), said: vec![Said::Refused { ticket, reason }] };
             }
         };

@@ -88,7 +88,9 @@ impl Acp {
         match (outcome, ticket) {
             (Ok(result), ticket) => {
                 self.about.took(setting, wire::read(Some(result)).unwrap_or_default());
-                ticket.into_iter().for_each(|ticket| step.accept(ticket, Acceptance::Chosen));
+                if let Some(ticket) = ticket {
+                    step.accept(ticket, Acceptance::Chosen);
+                }
             }
             (Err(error), Some(ticket)) => step.refuse(ticket, error.words()),
             (Err(_), None) => {}

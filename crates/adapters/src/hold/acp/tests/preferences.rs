@@ -9,12 +9,13 @@ use crate::hold::{Acceptance, Offered, Preference, Protocol, Verb};
 fn offering() -> Scene {
     let mut scene = Scene::started(unknown(), opening());
     scene.greets(&json!({"protocolVersion": 1}));
-    let modes = json!({"currentModeId": "ask", "availableModes": [{"id": "ask", "name": "Ask first"}, {"id": "free"}]});
+    let available = json!([{"id": "ask", "name": "Ask first"}, {"id": "free"}]);
+    let old_way = json!({"currentModeId": "ask", "availableModes": available});
     let models = json!({"id": "m", "category": "model", "currentValue": "small", "options": [
         {"value": "small", "name": "Small"}, {"name": "others", "options": [{"value": "big"}]},
     ]});
     scene.hears(
-        &json!({"id": 2, "result": {"sessionId": super::SESSION, "modes": modes, "configOptions": [models]}}),
+        &json!({"id": 2, "result": {"sessionId": super::SESSION, "modes": old_way, "configOptions": [models]}}),
     );
     scene
 }
