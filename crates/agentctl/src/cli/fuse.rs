@@ -2,23 +2,28 @@
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use agentctl_daemon::wire::Caller;
 use agentctl_daemon::{FuseList, Fuses, deadline, encode};
 use agentctl_files::is_folder_within;
 use agentctl_fleet::Purpose;
-use agentctl_model::{ErrorKind, Fuse, SessionKey};
+use agentctl_model::{ErrorKind, Fuse, SessionKey, text};
 use clap::builder::NonEmptyStringValueParser;
 use clap_complete::engine::ArgValueCompleter;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::target::NarrowingArgs;
-use super::{complete, fuses};
+use super::complete;
+use super::fuses::{self, HostFuse};
+use super::host_args::HostArgs;
+use super::target::{Machines, NarrowingArgs};
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::link::Link;
 use crate::link::client::Ask;
 use crate::link::daemon_process::DaemonProcess;
+use crate::link::hosts::RosterHost;
 use crate::output::Output;
 use crate::render::json as writer;
 use crate::surroundings::Surroundings;
@@ -30,7 +35,9 @@ use crate::surroundings::Surroundings;
     Examples:\n  \
     agentctl fuse set ~/w/site --ttl 2h --on-expire-script 'rm -rf tmp'\n  \
     agentctl fuse extend ~/w/site --ttl 1h\n  \
-    agentctl fuse set --session 5f0c --max-tokens 2000000 --max-time 3h"
+    agentctl fuse set --session 5f0c --max-tokens 2000000 --max-time 3h\n  \
+    agentctl fuse set /home/dev/api --ttl 2h --host box\n\n\
+    On another machine its daemon burns the fuse, so one must run there."
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -69,6 +76,8 @@ struct On {
     what: What,
     #[command(flatten)]
     narrowed: NarrowingArgs,
+    #[command(flatten)]
+    hosts: HostArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -77,7 +86,7 @@ struct What {
     /// The directory
     #[arg(value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     directory: Option<PathBuf>,
-    /// A session: full id, unique beginning of one, or exact name
+    /// A session: full id, unique beginning of one, or exact name; HOST/ID
     #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(complete::sessions))]
     session: Option<String>,
 }
@@ -116,11 +125,31 @@ struct Set {
 }
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
+    let (on, done, as_json) = match &args.command {
+        Command::Set(set) => (&set.on, "set", set.json),
+        Command::Extend { on, json, .. } => (on, "extended", *json),
+        Command::Cancel { on, json } => (on, "cancelled", *json),
+    };
+    let meant = on.meant(matches!(args.command, Command::Set(_)), surroundings, out)?;
+    let fuse = match &meant.far {
+        Some(far) => there(&args.command, far, &meant)?,
+        None => here(&args.command, &meant, surroundings)?,
+    };
+    let far = meant.far.as_ref().map(|far| far.name.as_str());
+    match (as_json, far) {
+        (true, None) => writer::answer(out, &fuse)?,
+        (true, Some(host)) => writer::answer(out, &HostFuse { host: host.to_owned(), fuse })?,
+        (false, _) => writeln!(out, "{done}: {}", fuses::words(&fuse, far, surroundings))?,
+    }
+    Ok(Exit::Done)
+}
+
+fn here(command: &Command, meant: &Meant, surroundings: &Surroundings) -> Result<Fuse, Failure> {
     let process = DaemonProcess::new(surroundings)?;
-    let (done, fuse, as_json) = match &args.command {
-        Command::Set(set) => ("set", set.put(&process, surroundings, out)?, set.json),
-        Command::Extend { on, ttl, json } => {
-            let id = on.fuse(surroundings, out)?;
+    match command {
+        Command::Set(set) => set.put(meant, &process, surroundings),
+        Command::Extend { ttl, .. } => {
+            let id = meant.fuse(FuseList::read(&surroundings.store()?)?)?;
             let now = surroundings.now();
             let until =
                 deadline(ttl, now).map_err(|why| Failure::new(ErrorKind::Usage, format!("--ttl: {why}")))?;
@@ -128,33 +157,46 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
                 (format!("/v1/fuses/{}/extend", encode(&id)), json!({ "ttl": ttl }).to_string());
             let ask = Ask::write("POST", &target, &body);
             let extended = changed(&process, ask, |fuses| fuses.extend(&id, now, until))?;
-            ("extended", extended.ok_or_else(|| over(&id))?, *json)
+            extended.ok_or_else(|| over(&id))
         }
-        Command::Cancel { on, json } => {
-            let id = on.fuse(surroundings, out)?;
+        Command::Cancel { .. } => {
+            let id = meant.fuse(FuseList::read(&surroundings.store()?)?)?;
             let target = format!("/v1/fuses/{}", encode(&id));
             let ask = Ask::write("DELETE", &target, "{}");
             let cancelled = changed(&process, ask, |fuses| fuses.remove(&id))?;
-            ("cancelled", cancelled.ok_or_else(|| over(&id))?, *json)
+            cancelled.ok_or_else(|| over(&id))
         }
-    };
-    if as_json {
-        writer::answer(out, &fuse)?;
-    } else {
-        writeln!(out, "{done}: {}", fuses::words(&fuse, surroundings))?;
     }
-    Ok(Exit::Done)
+}
+
+/// The same on another machine, by its own daemon.
+fn there(command: &Command, far: &RosterHost, meant: &Meant) -> Result<Fuse, Failure> {
+    let known = || {
+        let list = far.read::<FuseList>(agentctl_hosts::Ask::get("/v1/fuses"));
+        list.map_err(|why| far.refused(why)).and_then(|list| meant.fuse(list))
+    };
+    match command {
+        Command::Set(set) => far.done(("POST", "/v1/fuses"), &set.body(meant), Duration::ZERO),
+        Command::Extend { ttl, .. } => {
+            let target = format!("/v1/fuses/{}/extend", encode(&known()?));
+            far.done(("POST", &target), &json!({ "ttl": ttl }), Duration::ZERO)
+        }
+        Command::Cancel { .. } => {
+            let target = format!("/v1/fuses/{}", encode(&known()?));
+            far.done(("DELETE", &target), &json!({}), Duration::ZERO)
+        }
+    }
 }
 
 impl Set {
     fn put(
         &self,
+        meant: &Meant,
         process: &DaemonProcess<'_>,
         surroundings: &Surroundings,
-        out: &Output,
     ) -> Result<Fuse, Failure> {
-        let directory = self.on.directory(surroundings)?;
-        let seen = directory.as_deref().map(|path| (path, is_folder_within(Path::new(path))));
+        let directory = meant.directory.as_deref();
+        let seen = directory.map(|path| (path, is_folder_within(Path::new(path))));
         if let Some((path, seen)) = seen.filter(|(_, seen)| *seen != Ok(true)) {
             let why = match seen {
                 Err(silent) => silent.to_string(),
@@ -164,15 +206,23 @@ impl Set {
             return Err(Failure::new(ErrorKind::Usage, format!("{path} {why}"))
                 .hint("a fuse is set on a folder that is there"));
         }
-        let found = self.on.session(surroundings, out)?;
-        let key = found.as_ref();
-        let body = json!({
-            "directory": directory,
+        let client = process.needed()?.clone();
+        let client = match Caller::of(&surroundings.fleet()?).and_then(|caller| caller.header()) {
+            Some(caller) => client.on_behalf_of(caller),
+            None => client,
+        };
+        read(&client.done(Ask::write("POST", "/v1/fuses", &self.body(meant).to_string()))?)
+    }
+
+    fn body(&self, meant: &Meant) -> Value {
+        let key = meant.session.as_ref();
+        json!({
+            "directory": meant.directory,
             "ttl": self.ttl,
             "session": key.map(|key| &key.id),
             "adapter": key.map(|key| &key.adapter),
             "root": key.map(|key| &key.root),
-            "cwd": key.and_then(|_| self.on.narrowed.cwd(surroundings)),
+            "cwd": key.and(meant.cwd.as_ref()),
             "maxTime": self.max_time,
             "maxTokens": self.max_tokens,
             "maxCost": self.max_cost,
@@ -182,53 +232,77 @@ impl Set {
                 "webhook": self.on_expire_webhook,
                 "event": self.on_expire_event,
             },
-        });
-        let client = process.needed()?.clone();
-        let client = match Caller::of(&surroundings.fleet()?).and_then(|caller| caller.header()) {
-            Some(caller) => client.on_behalf_of(caller),
-            None => client,
-        };
-        read(&client.done(Ask::write("POST", "/v1/fuses", &body.to_string()))?)
+        })
     }
 }
 
-impl On {
-    fn directory(&self, surroundings: &Surroundings) -> Result<Option<String>, Failure> {
-        let Some(directory) = &self.what.directory else { return Ok(None) };
-        if !self.narrowed.is_empty() {
-            let words = "--adapter, --root and --cwd tell sessions apart, not directories";
-            return Err(Failure::new(ErrorKind::Usage, words).hint("--session ID names a session"));
-        }
-        Ok(Some(surroundings.meant(directory).to_string_lossy().into_owned()))
-    }
+/// What a fuse is on, and on which machine.
+struct Meant {
+    /// `None`: on this machine.
+    far: Option<Arc<RosterHost>>,
+    directory: Option<String>,
+    /// As it was typed.
+    typed: String,
+    session: Option<SessionKey>,
+    /// What tells it from another session of the same id.
+    cwd: Option<String>,
+}
 
-    /// The session of this fuse, found as in every command.
-    fn session(&self, surroundings: &Surroundings, out: &Output) -> Result<Option<SessionKey>, Failure> {
-        let Some(id) = &self.what.session else { return Ok(None) };
+impl On {
+    /// `is_new`: none has to be set yet.
+    fn meant(&self, is_new: bool, surroundings: &Surroundings, out: &mut Output) -> Result<Meant, Failure> {
+        if let Some(directory) = &self.what.directory {
+            if !self.narrowed.is_empty() {
+                let words = "--adapter, --root and --cwd tell sessions apart, not directories";
+                return Err(Failure::new(ErrorKind::Usage, words).hint("--session ID names a session"));
+            }
+            let far = self.hosts.one(surroundings)?;
+            // Folders of other machines are named from / on.
+            let directory = if far.is_some() { directory.clone() } else { surroundings.meant(directory) };
+            let directory = Some(directory.to_string_lossy().into_owned());
+            return Ok(Meant { far, directory, typed: String::new(), session: None, cwd: None });
+        }
+        let typed = self.what.session.clone().unwrap_or_default();
+        let mut meant = Meant { far: None, directory: None, typed, session: None, cwd: None };
+        // A complete id needs no survey, which might not be able to read that session now.
+        let is_plain = !is_new && !self.hosts.are_given() && self.narrowed.is_empty();
+        if is_plain && meant.is_of_a_fuse(surroundings)? {
+            return Ok(meant);
+        }
         let link = Link::open(surroundings)?;
-        Ok(Some(self.narrowed.find(id, Purpose::Act, &link, surroundings, out)?.0.key))
+        let machines = Machines::of(&self.hosts, Purpose::Act, surroundings)?;
+        let found = self.narrowed.locate(&meant.typed, Purpose::Act, &machines, &link, surroundings, out)?;
+        meant.cwd = match &found.far {
+            None => self.narrowed.cwd(surroundings),
+            Some(_) => found.found.key.variant.as_ref().and(found.found.session.cwd.clone()),
+        };
+        (meant.far, meant.session) = (found.far, Some(found.found.key));
+        Ok(meant)
+    }
+}
+
+impl Meant {
+    /// Whether the text is the whole id of one session on which a fuse is set.
+    fn is_of_a_fuse(&self, surroundings: &Surroundings) -> Result<bool, Failure> {
+        let set = FuseList::read(&surroundings.store()?)?.fuses;
+        Ok(set.iter().filter(|fuse| fuse.session_id.as_ref() == Some(&self.typed)).count() == 1)
     }
 
     /// The id of the fuse that is set on this directory or session.
-    fn fuse(&self, surroundings: &Surroundings, out: &Output) -> Result<String, Failure> {
-        let set = FuseList::read(&surroundings.store()?)?.fuses;
-        let unset = |what: &str| {
-            Failure::new(ErrorKind::NotFound, format!("no fuse is set on {what}"))
-                .hint("`agentctl fuses` shows those that are")
+    fn fuse(&self, list: FuseList) -> Result<String, Failure> {
+        let is_meant = |fuse: &Fuse| match (&self.directory, &self.session) {
+            (Some(directory), _) => fuse.directory.as_ref() == Some(directory),
+            (None, Some(key)) => fuse.session().as_ref() == Some(key),
+            (None, None) => fuse.session_id.as_ref() == Some(&self.typed),
         };
-        if let Some(directory) = self.directory(surroundings)? {
-            let found = set.into_iter().find(|fuse| fuse.directory.as_deref() == Some(&directory));
-            return found.map(|fuse| fuse.id).ok_or_else(|| unset(&directory));
-        }
-        let typed = self.what.session.as_deref().unwrap_or_default();
-        // A complete id needs no survey, which might not be able to read that session now.
-        let mut named = set.iter().filter(|fuse| fuse.session_id.as_deref() == Some(typed));
-        if let (Some(fuse), None, true) = (named.next(), named.next(), self.narrowed.is_empty()) {
-            return Ok(fuse.id.clone());
-        }
-        let key = self.session(surroundings, out)?;
-        let found = set.into_iter().find(|fuse| key.is_some() && fuse.session() == key);
-        found.map(|fuse| fuse.id).ok_or_else(|| unset(&format!("session {typed}")))
+        let found = list.fuses.into_iter().find(is_meant);
+        found.map(|fuse| fuse.id).ok_or_else(|| {
+            let session = || format!("session {}", text::one_line(&self.typed));
+            let what = self.directory.clone().unwrap_or_else(session);
+            let host = self.far.as_ref().map(|far| format!(" --host {}", far.name)).unwrap_or_default();
+            Failure::new(ErrorKind::NotFound, format!("no fuse is set on {what}"))
+                .hint(format!("`agentctl fuses{host}` shows those that are"))
+        })
     }
 }
 

@@ -11,4 +11,5 @@ mod faults;
 mod house;
 mod rights;
 mod scene;
+mod secure;
 mod streams;
