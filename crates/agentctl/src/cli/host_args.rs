@@ -154,12 +154,11 @@ fn folded(hosts: &[HostReport]) -> Vec<Unheard<'_>> {
     for host in hosts.iter().filter(|host| host.via != Road::Local) {
         let Some(error) = host.error.as_deref() else { continue };
         let is_same = |known: &&mut Unheard<'_>| known.error == error && known.coverage == host.coverage;
-        match all.iter_mut().find(is_same) {
-            Some(known) => known.names.push(&host.name),
-            None => {
-                let (coverage, hint) = (host.coverage, host.hint.as_deref());
-                all.push(Unheard { error, coverage, hint, names: vec![&host.name] });
-            }
+        if let Some(known) = all.iter_mut().find(is_same) {
+            known.names.push(&host.name);
+        } else {
+            let (coverage, hint) = (host.coverage, host.hint.as_deref());
+            all.push(Unheard { error, coverage, hint, names: vec![&host.name] });
         }
     }
     all

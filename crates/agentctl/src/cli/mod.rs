@@ -212,13 +212,13 @@ fn list_flags() -> Vec<clap::Id> {
 pub(crate) fn parse() -> Result<Cli, clap::Error> {
     let typed: Vec<OsString> = std::env::args_os().collect();
     let command = command().color(colour_of_help(&typed));
-    understood(command, typed)
+    understood(command, &typed)
 }
 
-fn understood(mut command: clap::Command, typed: Vec<OsString>) -> Result<Cli, clap::Error> {
-    let matches = match command.try_get_matches_from_mut(&typed) {
+fn understood(mut command: clap::Command, typed: &[OsString]) -> Result<Cli, clap::Error> {
+    let matches = match command.try_get_matches_from_mut(typed) {
         Ok(matches) => matches,
-        Err(error) => return Err(only_here::explained(&mut command, &typed, error)),
+        Err(error) => return Err(only_here::explained(&mut command, typed, error)),
     };
     let is_typed = |flag: &&clap::Id| matches.value_source(flag.as_str()) == Some(ValueSource::CommandLine);
     if let (Some(name), Some(flag)) = (matches.subcommand_name(), list_flags().iter().find(is_typed)) {
@@ -337,9 +337,9 @@ mod tests {
     #[test]
     fn the_flags_of_list_need_no_command_and_stand_behind_any_other() {
         let words = |typed: &[&str]| {
-            let typed =
+            let typed: Vec<OsString> =
                 std::iter::once("agentctl").chain(typed.iter().copied()).map(OsString::from).collect();
-            understood(command(), typed)
+            understood(command(), &typed)
         };
         for typed in
             [&["-a"][..], &["-w"], &["--json"], &["-q", "--status", "failed"], &["--color", "never", "-a"]]

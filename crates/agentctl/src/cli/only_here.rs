@@ -100,7 +100,7 @@ mod tests {
     fn a_host_where_none_is_taken_is_refused_in_a_sentence() {
         let said = |line: &str| {
             let typed: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-            super::super::understood(super::super::command(), typed).unwrap_err().to_string()
+            super::super::understood(super::super::command(), &typed).unwrap_err().to_string()
         };
         for line in ["agentctl daemon start --host box", "agentctl config show --host box"] {
             let words = said(line);

@@ -10,7 +10,7 @@ use agentctl_model::ErrorKind;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::render::path;
+use crate::render::{path, time};
 use crate::surroundings::Surroundings;
 
 /// Makes the roster on the server.
@@ -22,6 +22,16 @@ pub(super) fn init(surroundings: &Surroundings, out: &mut Output) -> Result<Exit
         writeln!(out, "the roster is made at {url}; hosts that serve enter it by themselves")?;
     } else {
         writeln!(out, "the roster was there already at {url}")?;
+    }
+    if let Some(kept) = door.settings.history {
+        let begun =
+            door.open().and_then(|bus| bus.make_history(kept)).map_err(|failure| unheard(&failure))?;
+        let words = if begun {
+            "events are kept there from now on for"
+        } else {
+            "events were kept there already; asked was"
+        };
+        writeln!(out, "{words} {}", time::exact(kept))?;
     }
     Ok(Exit::Done)
 }

@@ -82,14 +82,13 @@ impl World {
         let kind = dice.below(8);
         match if is_long { kind } else { round % 8 } {
             0 => Fault::Cut(host),
-            1 => Fault::Still(host),
             2 => Fault::DaemonKilled(host),
             3 => Fault::Lies(host, dice.pick(&LIES)),
             4 => Fault::ServerKilled(dice.below(self.servers.len())),
             5 => Fault::DiskFull(host),
             6 if tools::faketime().is_ok() => Fault::Clock(host),
-            6 => Fault::Still(host),
-            _ => Fault::BusKilled,
+            7 => Fault::BusKilled,
+            _ => Fault::Still(host),
         }
     }
 
@@ -130,10 +129,9 @@ impl World {
     pub(crate) fn expected(&self, fault: Fault) -> (Option<String>, Row) {
         let name = |host: usize| Some(self.hosts[host].name.clone());
         match fault {
-            Fault::Cut(host) | Fault::Still(host) => (name(host), Row::Failed),
             // Over ssh a machine needs no daemon.
             Fault::DaemonKilled(host) if self.hosts[host].road == Road::Ssh => (None, Row::Complete),
-            Fault::DaemonKilled(host) => (name(host), Row::Failed),
+            Fault::Cut(host) | Fault::Still(host) | Fault::DaemonKilled(host) => (name(host), Row::Failed),
             Fault::BusKilled => (None, Row::NoBus),
             Fault::ServerKilled(_) => (None, Row::Complete),
             Fault::DiskFull(host) | Fault::Clock(host) => (name(host), Row::Complete),
@@ -150,7 +148,7 @@ impl World {
                 Fault::Still(hit) | Fault::DaemonKilled(hit) if hit == number => {}
                 // It is refused, and answered.
                 Fault::DiskFull(hit) if hit == number => {
-                    assert!(!host.deed(), "{} has a full disk", host.name)
+                    assert!(!host.deed(), "{} has a full disk", host.name);
                 }
                 _ => assert!(host.deed(), "{} under {fault:?}", host.name),
             }

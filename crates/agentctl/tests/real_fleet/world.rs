@@ -60,11 +60,13 @@ impl World {
             format!("[nats]\nurl = \"{}\"\nasker = \"ann\"\ntimeout = \"{seconds}s\"\n", urls("127.0.0.1"));
         for host in &hosts {
             match host.road {
-                Road::Ssh => config.push_str(&format!(
-                    "[hosts.{name}]\nssh = \"{name}\"\nprogram = \"{}\"\ntimeout = \"{seconds}s\"\n",
-                    host.program(&near).display(),
-                    name = host.name
-                )),
+                Road::Ssh => {
+                    config += &format!(
+                        "[hosts.{name}]\nssh = \"{name}\"\nprogram = \"{}\"\ntimeout = \"{seconds}s\"\n",
+                        host.program(&near).display(),
+                        name = host.name
+                    )
+                }
                 Road::Nats => host.configure(&format!(
                     "[nats]\nurl = \"{}\"\nname = \"{}\"\nserve = \"read\"\ntimeout = \"{seconds}s\"\n",
                     urls(&host.network.gate()),
@@ -77,7 +79,9 @@ impl World {
             let made = near.home.agentctl(&["hosts", "init"]);
             if made.code == Some(0) { Ok(()) } else { Err(format!("{made:?}")) }
         });
-        hosts.iter_mut().for_each(|host| host.start(None));
+        for host in &mut hosts {
+            host.start(None);
+        }
         let all: Vec<&str> = hosts.iter().flat_map(|host| ["--host", host.name.as_str()]).collect();
         let events = || {
             let command = near.home.agentctl_command(&[&["events"][..], &all].concat());

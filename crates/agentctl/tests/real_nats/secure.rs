@@ -158,16 +158,16 @@ fn a_user_may_have_to_show_a_certificate_of_his_own() {
 }
 
 /// A token that one key signs for another, as `nsc` makes them.
-fn token(signer: &KeyPair, subject: &KeyPair, claims: Value) -> String {
+fn token(signer: &KeyPair, subject: &KeyPair, claims: &Value) -> String {
     let part = |value: &Value| BASE64URL_NOPAD.encode(value.to_string().as_bytes());
     let head = part(&json!({"typ": "JWT", "alg": "ed25519-nkey"}));
     let body = part(&json!({
         "jti": "test", "iat": 1_700_000_000, "iss": signer.public_key(), "sub": subject.public_key(),
         "name": "test", "nats": claims,
     }));
-    let signed = format!("{head}.{body}");
-    let signature = signer.sign(signed.as_bytes()).unwrap();
-    format!("{signed}.{}", BASE64URL_NOPAD.encode(&signature))
+    let whole = format!("{head}.{body}");
+    let signature = signer.sign(whole.as_bytes()).unwrap();
+    format!("{whole}.{}", BASE64URL_NOPAD.encode(&signature))
 }
 
 /// A server that knows an operator alone, and credentials of users whom accounts of the operator let in.
@@ -185,7 +185,7 @@ impl Operated {
             "leaf": -1, "mem_storage": -1, "disk_storage": -1, "streams": -1, "consumer": -1,
         });
         let of = |one: &KeyPair, limits: &Value| {
-            token(&operator, one, json!({"type": "account", "version": 2, "limits": limits}))
+            token(&operator, one, &json!({"type": "account", "version": 2, "limits": limits}))
         };
         // The system account keeps no streams.
         let mut bare = limits.clone();
@@ -194,7 +194,7 @@ impl Operated {
         }
         let config = format!(
             "operator: {:?}\nsystem_account: {}\nresolver: MEMORY\nresolver_preload: {{\n {}: {:?}\n {}: {:?}\n}}\n",
-            token(&operator, &operator, json!({"type": "operator", "version": 2})),
+            token(&operator, &operator, &json!({"type": "operator", "version": 2})),
             system.public_key(),
             account.public_key(),
             of(&account, &limits),
@@ -205,10 +205,10 @@ impl Operated {
     }
 
     /// A file of credentials, and the secret in it.
-    fn user(&self, signer: &KeyPair, path: &Path) -> String {
+    fn user(signer: &KeyPair, path: &Path) -> String {
         let user = KeyPair::new_user();
         let claims = json!({"type": "user", "version": 2, "subs": -1, "data": -1, "payload": -1, "pub": {}, "sub": {}});
-        let token = token(signer, &user, claims);
+        let token = token(signer, &user, &claims);
         let seed = user.seed().unwrap();
         let text = format!(
             "-----BEGIN NATS USER JWT-----\n{token}\n------END NATS USER JWT------\n\n\
@@ -229,14 +229,14 @@ fn credentials_are_read_from_their_file_and_shown_nowhere() {
     let at = |name: &str| folder.join(name);
     let line = |name: &str| format!("creds = {:?}", at(name).display().to_string());
     let secrets =
-        [operated.user(&operated.account, &at("ann")), operated.user(&operated.account, &at("dev1"))];
+        [Operated::user(&operated.account, &at("ann")), Operated::user(&operated.account, &at("dev1"))];
     asker.configure(&server.url(), "ann", &line("ann"));
     let _ = asker.home.agentctl(&["hosts", "init"]).ok();
     let mut machine = Machine::start("dev1", &server.url(), &format!("serve = \"act\"\n{}", line("dev1")));
     asker.hears(&["dev1"]);
 
     // Somebody whom no account of the operator let in.
-    operated.user(&KeyPair::new_account(), &at("stranger"));
+    Operated::user(&KeyPair::new_account(), &at("stranger"));
     asker.configure(&server.url(), "ann", &line("stranger"));
     let row = refused(&asker, "does not let this user in");
     assert!(row["hint"].as_str().unwrap().contains("creds"), "{row:#}");

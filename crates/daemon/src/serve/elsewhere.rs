@@ -145,13 +145,11 @@ async fn passed(
         let (name, cursor, asked) = (host.clone(), cursor.map(str::to_owned), target.clone());
         let settings = shared.settings.clone();
         let events = run_blocking(move || Ok(settings.listen(&name, &asked, cursor.as_deref())?)).await?;
-        return match events {
-            Some(events) => Ok(Handled::Answered(stream(shared, host.clone(), events))),
-            None => {
-                let (head, body) = request.into_parts();
-                here(head, body, &target)
-            }
-        };
+        if let Some(events) = events {
+            return Ok(Handled::Answered(stream(shared, host.clone(), events)));
+        }
+        let (head, body) = request.into_parts();
+        return here(head, body, &target);
     }
     let (head, body) = request.into_parts();
     let bytes = to_bytes(body, WORDS).await.map_err(|_| {

@@ -96,7 +96,7 @@ impl Bus {
             all
         };
         let (asked, heard) = std::thread::scope(|scope| {
-            let readers: Vec<_> = (0..readers).map(|_| scope.spawn(&read)).collect();
+            let readers: Vec<_> = (0..readers).map(|_| scope.spawn(read)).collect();
             let asked = self.block_on(self.line.ask_all(ask, &names, is_unknown, unread));
             let heard: Vec<Heard<T>> =
                 readers.into_iter().flat_map(|reader| reader.join().unwrap_or_default()).collect();

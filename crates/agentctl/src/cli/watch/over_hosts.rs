@@ -39,8 +39,8 @@ pub(crate) fn run(
         if in_place {
             draw(args, &listing, surroundings, out)?;
         } else {
-            let (changed, lines) = changes.since_last(&listing);
-            if args.json() && changed {
+            let (is_new, lines) = changes.since_last(&listing);
+            if args.json() && is_new {
                 json::line(out, &listing.answer(&surroundings.host()))?;
             } else if !args.json() {
                 for line in lines {
@@ -161,13 +161,13 @@ mod tests {
     fn a_machine_that_is_not_heard_changes_nothing() {
         let mut changes = Changes::default();
         let both = [("a", "1", Status::Running), ("b", "1", Status::Idle)];
-        let (changed, lines) = changes.since_last(&listing(&[("a", true), ("b", true)], &both));
-        assert!(changed && lines.len() == 2 && lines[1].starts_with("b/1 "), "{lines:?}");
+        let (is_new, lines) = changes.since_last(&listing(&[("a", true), ("b", true)], &both));
+        assert!(is_new && lines.len() == 2 && lines[1].starts_with("b/1 "), "{lines:?}");
         let lost = listing(&[("a", true), ("b", false)], &both[..1]);
         assert_eq!(changes.since_last(&lost), (false, Vec::new()));
         // One that is not even in the answer any more says nothing either.
         assert_eq!(changes.since_last(&listing(&[("a", true)], &both[..1])), (false, Vec::new()));
-        let (changed, lines) = changes.since_last(&listing(&[("a", true), ("b", true)], &both[..1]));
-        assert_eq!((changed, lines), (true, vec!["b/1 left the list".to_owned()]));
+        let (is_new, lines) = changes.since_last(&listing(&[("a", true), ("b", true)], &both[..1]));
+        assert_eq!((is_new, lines), (true, vec!["b/1 left the list".to_owned()]));
     }
 }

@@ -39,10 +39,10 @@ pub(crate) fn page_of_hosts(listing: &Listing<Box<Session>>) -> String {
     }
     page.family("agentctl_sessions_active", "gauge", "Sessions that are running or waiting, by machine.");
     for host in listing.hosts.iter().filter(|host| is_heard(host)) {
-        let active = |session: &&Box<Session>| {
+        let active = |session: &&Session| {
             session.host == host.name && matches!(session.status, Status::Running | Status::Waiting)
         };
-        let count = listing.sessions.iter().filter(active).count();
+        let count = listing.sessions.iter().map(|session| &**session).filter(active).count();
         page.sample("agentctl_sessions_active", &format!("host=\"{}\"", label(&host.name)), count);
     }
     page.0
