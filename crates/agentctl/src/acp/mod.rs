@@ -1,5 +1,5 @@
-//! `agentctl acp`: an ACP agent on the standard streams that has every session of this machine. An editor lists them, opens
-//! them with their history, prompts and approves; whoever started them.
+//! `agentctl acp`: an ACP agent on the standard streams that has every session of this machine, and of others where they
+//! are named. An editor lists them, opens them with their history, prompts and approves; whoever started them.
 //!
 //! Nothing is kept here but the connection: what a session is and does is asked of the fleet each time.
 
@@ -21,8 +21,13 @@ use serde_json::{Value, json};
 
 use self::drafts::Draft;
 use self::opened::Opened;
+use crate::cli::host_args::HostArgs;
+use crate::cli::target::{Machines, NarrowingArgs};
 use crate::failure::Failure;
 use crate::link::asked::Asked;
+use crate::link::hosts::Located;
+use crate::output::Output;
+use crate::render::style::Colour;
 use crate::rpc::{Call, Fault, Service, Wire};
 use crate::surroundings::Surroundings;
 
@@ -44,6 +49,8 @@ struct Office {
     surroundings: Surroundings,
     /// The agent of new sessions, if the command line names one.
     adapter: Option<String>,
+    /// The machines whose sessions are listed.
+    hosts: HostArgs,
     /// The name and version of the editor.
     client: OnceLock<String>,
 }
@@ -104,8 +111,8 @@ fn in_words(error: &Error) -> String {
 }
 
 impl Server {
-    pub(crate) fn new(surroundings: Surroundings, adapter: Option<String>) -> Self {
-        let office = Arc::new(Office { surroundings, adapter, client: OnceLock::new() });
+    pub(crate) fn new(surroundings: Surroundings, adapter: Option<String>, hosts: HostArgs) -> Self {
+        let office = Arc::new(Office { surroundings, adapter, hosts, client: OnceLock::new() });
         Self { office, sessions: Mutex::default() }
     }
 
@@ -136,8 +143,10 @@ impl Server {
     fn open(&self, call: &Call, params: Value, with_history: bool) -> Result<Value, Fault> {
         let Named { session_id, cwd } = taken(params)?;
         let fleet = self.office.fleet().map_err(|error| fault(&error))?;
-        let found = find(&fleet, &session_id, cwd).map_err(|error| fault(&error))?;
-        let read_only = turn::read_only(&fleet, &found);
+        let found = find(&self.office, &fleet, &session_id, cwd).map_err(|error| fault(&error))?;
+        // Whether a session on another machine takes words is known there, and said when they are given.
+        let is_here = found.far.is_none();
+        let read_only = turn::read_only(&fleet, &found.found).filter(|_| is_here);
         let opened = Opened::open(&self.office, call.wire(), session_id.clone(), found, with_history)
             .map_err(|error| fault(&error))?;
         self.put(session_id, Place::Opened(opened.clone()))?;
@@ -145,7 +154,8 @@ impl Server {
             opened.note(call.wire(), why);
         }
         opened.follow(&self.office, call.wire());
-        Ok(json!({"_meta": {"agentctl": {"readOnly": read_only.is_some()}}}))
+        let read_only = is_here.then_some(read_only.is_some());
+        Ok(json!({"_meta": {"agentctl": {"readOnly": read_only}}}))
     }
 
     fn put(&self, id: String, place: Place) -> Result<(), Fault> {
@@ -181,6 +191,7 @@ impl Server {
                         let words = prompt.words()?;
                         let launched = draft.launch(&self.office, &words, || call.is_over());
                         let found = launched.map_err(|error| fault(&error))?;
+                        let found = Located { found, sources: Vec::new(), far: None, as_of: None };
                         let opened = Opened::begun(&self.office, prompt.session_id.clone(), found, &words)
                             .map_err(|error| fault(&error))?;
                         self.put(prompt.session_id.clone(), Place::Opened(opened.clone()))?;
@@ -263,7 +274,31 @@ impl Service for Server {
 
 /// The session that the editor means: by its id, of several by their folder, and one that this editor made by the id that
 /// it was given then.
-fn find(fleet: &Fleet, id: &str, cwd: Option<String>) -> Result<Surveyed, Error> {
+fn find(office: &Office, fleet: &Fleet, id: &str, cwd: Option<String>) -> Result<Located, Error> {
+    match find_here(fleet, id, cwd) {
+        Ok(found) => Ok(Located { found, sources: Vec::new(), far: None, as_of: None }),
+        Err(error) if error.kind == ErrorKind::NotFound && id.contains('/') => {
+            let surroundings = office.surroundings();
+            let out = Output::new(&surroundings, Colour::Never);
+            let located = Machines::of(&HostArgs::default(), Purpose::Read, &surroundings).and_then(|all| {
+                NarrowingArgs::by(None, None, None).locate(
+                    id,
+                    Purpose::Read,
+                    &all,
+                    fleet,
+                    &surroundings,
+                    &out,
+                )
+            });
+            located.map_err(Failure::into_error).and_then(|located| {
+                if located.far.is_some() && located.id() == id { Ok(located) } else { Err(error) }
+            })
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn find_here(fleet: &Fleet, id: &str, cwd: Option<String>) -> Result<Surveyed, Error> {
     let selector = Selector { text: id.to_owned(), ..Selector::default() };
     let found = match fleet.find(&selector, Purpose::Read) {
         Err(FindError::Ambiguous { .. }) if cwd.is_some() => {

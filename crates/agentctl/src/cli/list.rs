@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use agentctl_fleet::{Fleet, ListFilter, Listing, Query, Sort, StatusFilter, Wanted, sort};
+use agentctl_fleet::{Fleet, ListFilter, Listing, Query, Sort, StatusFilter, Wanted};
 use agentctl_model::{CoverageKind, Outcome, Road, Session, SourceReport, Status};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap_complete::engine::ArgValueCompleter;
@@ -13,7 +13,7 @@ use super::{complete, coverage, group, rows, watch, welcome};
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::link::Link;
-use crate::link::hosts::{Asked, Roster};
+use crate::link::hosts::Roster;
 use crate::output::Output;
 use crate::render::json;
 use crate::render::sessions::{ListColumn, View, table};
@@ -184,30 +184,13 @@ impl Args {
         if self.watch {
             return watch::run_over_hosts(self, (roster, &asked), link, surroundings, out);
         }
-        let listing = self.listed_over(roster, &asked, link, surroundings);
+        let listing = roster.list(&asked, self.query(surroundings), link);
         self.print(&listing, &link.fleet, surroundings, out)?;
         host_args::warn(&listing.hosts, out);
         let local: Vec<SourceReport> =
             listing.sources.iter().filter(|source| source.host == link.fleet.host()).cloned().collect();
         let exit = self.end(&local, link, surroundings, out);
         Ok(exit.or_worse(host_args::exit(&listing.hosts, self.strict)))
-    }
-
-    pub(crate) fn listed_over(
-        &self,
-        roster: &Roster,
-        asked: &Asked,
-        link: &Link,
-        surroundings: &Surroundings,
-    ) -> Listing<Box<Session>> {
-        let mut query = self.query(surroundings);
-        // Which rows are cut is known only when every machine has answered.
-        let limit = query.filter.limit.take().unwrap_or(usize::MAX);
-        let mut listing = roster.list_with(asked, &query, link);
-        sort(&mut listing.sessions, self.sort);
-        listing.left_out = listing.sessions.len().saturating_sub(limit);
-        listing.sessions.truncate(limit);
-        listing
     }
 
     pub(crate) fn query(&self, surroundings: &Surroundings) -> Query {

@@ -60,6 +60,10 @@ pub(super) fn new_key(
     let name = name.map(HostName::parse).transpose().map_err(|why| Failure::new(ErrorKind::Usage, why))?;
     let home = surroundings.environ.path("HOME");
     let file: PathBuf = path::expand(file, home.as_deref());
+    // The first thing that many do here: our own folder is made, any other must be there.
+    if let Some((own, _)) = surroundings.own_folder().filter(|(own, _)| file.parent() == Some(own)) {
+        let _ = agentctl_files::own::make_folder(&own);
+    }
     let public = key::write_new(&file).map_err(|error| {
         let hint = match error.kind() {
             std::io::ErrorKind::AlreadyExists => "a key is never overwritten; choose another file",

@@ -56,16 +56,18 @@ impl World {
                 .map(|(number, (name, road))| Host::make(number + 1, name, road, &near))
                 .collect();
         let seconds = TIMEOUT.as_secs();
-        let mut config =
-            format!("[nats]\nurl = \"{}\"\nasker = \"ann\"\ntimeout = \"{seconds}s\"\n", urls("127.0.0.1"));
+        let bus = urls("127.0.0.1");
+        let mut sections =
+            vec![format!("[nats]\nurl = \"{bus}\"\nasker = \"ann\"\ntimeout = \"{seconds}s\"\n")];
         for host in &hosts {
             match host.road {
                 Road::Ssh => {
-                    config += &format!(
+                    let program = host.program(&near);
+                    sections.push(format!(
                         "[hosts.{name}]\nssh = \"{name}\"\nprogram = \"{}\"\ntimeout = \"{seconds}s\"\n",
-                        host.program(&near).display(),
+                        program.display(),
                         name = host.name
-                    )
+                    ));
                 }
                 Road::Nats => host.configure(&format!(
                     "[nats]\nurl = \"{}\"\nname = \"{}\"\nserve = \"read\"\ntimeout = \"{seconds}s\"\n",
@@ -74,7 +76,7 @@ impl World {
                 )),
             }
         }
-        near.configure(&config);
+        near.configure(&sections.concat());
         until_seen(PATIENCE, "the cluster to keep a roster", || {
             let made = near.home.agentctl(&["hosts", "init"]);
             if made.code == Some(0) { Ok(()) } else { Err(format!("{made:?}")) }

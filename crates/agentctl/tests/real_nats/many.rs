@@ -51,6 +51,17 @@ fn a_hundred_silent_machines_are_a_few_lines() {
     assert!(hosts.stdout.lines().count() >= 102 && hosts.stderr.lines().count() <= 4, "{}", hosts.stderr);
 }
 
+/// In a home where agentctl never was, the first step of docs/hosts.md makes the key and its folder.
+#[test]
+fn the_first_key_makes_its_folder() {
+    let asker = Asker::new();
+    let file = asker.home.agentctl_home().join("nats.key");
+    let made = asker.home.agentctl(&["hosts", "key", file.to_str().unwrap()]).ok();
+    assert!(made.stdout.starts_with('U') && fs::read_to_string(&file).unwrap().starts_with("SU"), "{made:?}");
+    let elsewhere = asker.home.path().join("not-there/nats.key");
+    assert_eq!(asker.home.agentctl(&["hosts", "key", elsewhere.to_str().unwrap()]).code, Some(1));
+}
+
 #[test]
 fn names_and_ids_of_the_bus_are_completed_and_its_conversations_read() {
     let asker = Asker::new();

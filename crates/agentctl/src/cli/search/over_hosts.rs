@@ -88,7 +88,7 @@ impl Args {
         let flags =
             [("regex", self.regex), ("ignore-case", self.ignore_case), ("files-with", self.files_with)];
         pairs.extend(flags.into_iter().filter(|(_, set)| *set).map(|(name, _)| (name, "true".to_owned())));
-        pairs.extend(self.role.iter().map(|role| ("role", super::role_word(*role).to_owned())));
+        pairs.extend(self.role.iter().map(|role| ("role", role.as_str().to_owned())));
         pairs.extend(self.adapter.iter().map(|name| ("adapter", name.clone())));
         for folder in &asked.folders {
             pairs.push(("cwd", folder.to_str()?.to_owned()));

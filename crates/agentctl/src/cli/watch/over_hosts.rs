@@ -35,7 +35,7 @@ pub(crate) fn run(
     let mut changes = Changes::default();
     let mut unheard = BTreeSet::new();
     loop {
-        let listing = args.listed_over(roster, asked, link, surroundings);
+        let listing = roster.list(asked, args.query(surroundings), link);
         if in_place {
             draw(args, &listing, surroundings, out)?;
         } else {
