@@ -8,6 +8,7 @@ mod drafts;
 mod listing;
 mod opened;
 mod permissions;
+mod preferences;
 mod turn;
 
 use std::collections::HashMap;
@@ -21,6 +22,7 @@ use serde_json::{Value, json};
 
 use self::drafts::Draft;
 use self::opened::Opened;
+use self::preferences::{SetMode, SetOption};
 use crate::cli::host_args::HostArgs;
 use crate::cli::target::{Machines, NarrowingArgs};
 use crate::failure::Failure;
@@ -147,6 +149,8 @@ impl Server {
         // Whether a session on another machine takes words is known there, and said when they are given.
         let is_here = found.far.is_none();
         let read_only = turn::read_only(&fleet, &found.found).filter(|_| is_here);
+        let (modes, options) =
+            preferences::of(&self.office, &found).map(|about| preferences::shown(&about)).unwrap_or_default();
         let opened = Opened::open(&self.office, call.wire(), session_id.clone(), found, with_history)
             .map_err(|error| fault(&error))?;
         self.put(session_id, Place::Opened(opened.clone()))?;
@@ -155,7 +159,7 @@ impl Server {
         }
         opened.follow(&self.office, call.wire());
         let read_only = is_here.then_some(read_only.is_some());
-        Ok(json!({"_meta": {"agentctl": {"readOnly": read_only}}}))
+        Ok(json!({"modes": modes, "configOptions": options, "_meta": {"agentctl": {"readOnly": read_only}}}))
     }
 
     fn put(&self, id: String, place: Place) -> Result<(), Fault> {
@@ -206,20 +210,26 @@ impl Server {
     }
 
     fn set_mode(&self, params: Value) -> Result<Value, Fault> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct SetMode {
-            session_id: String,
-            mode_id: String,
-        }
         let SetMode { session_id, mode_id } = taken(params)?;
         match self.place(&session_id)? {
             Place::Draft(draft) => {
                 held(&draft).choose(&self.office, &mode_id).map_err(|error| fault(&error))?;
                 Ok(json!({}))
             }
-            Place::Opened(_) => Err(Fault::invalid_params("a session that has begun keeps its agent")),
+            Place::Opened(opened) => {
+                let chosen = preferences::choose_mode(&self.office, &opened.now(), &mode_id);
+                chosen.map(|()| json!({})).map_err(|error| fault(&error))
+            }
         }
+    }
+
+    fn set_option(&self, params: Value) -> Result<Value, Fault> {
+        let SetOption { session_id, config_id, value } = taken(params)?;
+        let Place::Opened(opened) = self.place(&session_id)? else {
+            return Err(Fault::invalid_params("a session that has not begun has no options"));
+        };
+        let chosen = preferences::choose_option(&self.office, &opened.now(), &config_id, &value);
+        chosen.map(|options| json!({"configOptions": options})).map_err(|error| fault(&error))
     }
 }
 
@@ -243,6 +253,7 @@ impl Service for Server {
             }
             "session/prompt" => self.prompt(call, params),
             "session/set_mode" => self.set_mode(params),
+            "session/set_config_option" => self.set_option(params),
             "session/close" => {
                 let Named { session_id, .. } = taken(params)?;
                 if let Some(Place::Opened(opened)) = held(&self.sessions).remove(&session_id) {

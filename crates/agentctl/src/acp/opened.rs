@@ -151,6 +151,11 @@ impl Opened {
         self.cancelled.load(Ordering::Relaxed)
     }
 
+    /// The session as it was last seen.
+    pub(super) fn now(&self) -> Located {
+        held(&self.latest).clone()
+    }
+
     /// A new turn was not cancelled yet.
     pub(super) fn begin_turn(&self) {
         self.cancelled.store(false, Ordering::Relaxed);
