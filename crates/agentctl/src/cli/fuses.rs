@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     let here = || Ok::<_, Failure>(FuseList::read(&surroundings.store()?)?);
     if let Some(roster) = args.hosts.roster(surroundings)? {
         let asked = args.hosts.asked(&roster, &surroundings.host())?;
-        if !asked.is_here() {
+        if args.hosts.are_given() || !asked.is_here() {
             let own = if asked.local { Some(here()?) } else { None };
             return over_hosts(args, &roster, &asked, own, surroundings, out);
         }
@@ -111,6 +111,7 @@ fn over_hosts(
         row.told(own.as_of, &[], None);
     }
     let told = |row: &mut HostReport, there: &FuseList| row.told(there.as_of, &[], None);
+    let burns_here = own.as_ref().is_some_and(|own| !own.fuses.is_empty());
     let own_row = own.iter().map(|_| row.clone()).collect();
     let (rows, answers) = roster.ask_all(asked, own_row, Ask::get("/v1/fuses"), told);
     all.hosts = rows;
@@ -119,6 +120,9 @@ fn over_hosts(
         all.fuses.extend(list.fuses.into_iter().map(|fuse| HostFuse { host: host.clone(), fuse }));
     }
     host_args::warn(&all.hosts, out);
+    if burns_here {
+        warn_of_no_daemon(surroundings, out)?;
+    }
     if args.json {
         json::answer(out, &all)?;
         return Ok(Exit::Done);
