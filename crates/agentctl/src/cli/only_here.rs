@@ -5,12 +5,11 @@ use std::ffi::OsString;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// The beginning of a command, and why all that begins so is about this machine alone.
-const ONLY_HERE: [(&str, &str); 9] = [
+const ONLY_HERE: [(&str, &str); 8] = [
     ("hosts", "it is about the machines themselves, which it names"),
     ("config", "each machine has its own config file; change it there"),
     ("daemon", "each machine starts and stops its own daemon; do it there"),
-    ("mcp", "it serves the program that started it; start it on that machine, over ssh if need be"),
-    ("acp", "it serves the editor that started it; start it on that machine, over ssh if need be"),
+    ("mcp", "its tools name the machine themselves, as HOST/ID"),
     ("schema", "it is the same on every machine"),
     ("completions", "it is about the shell here"),
     ("man", "it is the same on every machine"),
