@@ -15,7 +15,7 @@ use agentctl_fleet::known_agents;
 use agentctl_fleet::{
     AdapterEntry, EndedServer, Fleet, Listing, Query, StopOptions, Unattended, Wanted, sort,
 };
-use agentctl_hosts::Ask;
+use agentctl_hosts::{Ask, Events, RoadFailure};
 use agentctl_model::text::counted;
 use agentctl_model::{EndedBy, Error, HostReport, Session, SessionKey, Surveyed};
 use jiff::Timestamp;
@@ -23,7 +23,7 @@ use jiff::Timestamp;
 use crate::cli::host_args;
 use crate::failure::Failure;
 use crate::link::Link;
-use crate::link::hosts::{Roster, is_here};
+use crate::link::hosts::{Roster, RosterHost, is_here};
 use crate::surroundings::{Surroundings, clock};
 
 /// How long a session may take to end cleanly.
@@ -126,16 +126,32 @@ impl Settings for DaemonContext {
         let FarRequest { method, target, body } = request;
         let ask = Ask { method, target, accept: "application/json", body };
         let longer = if ask.only_reads() { Duration::ZERO } else { PASSED_ON };
-        let answer = host.ask(ask, longer).map_err(|failure| {
-            let said = error(host.unheard(&failure));
-            let hint = self.hint_for_daemon(Some(&said.message)).or(said.hint.clone());
-            Error { hint, ..said }
-        })?;
+        let answer = host.ask(ask, longer).map_err(|failure| self.unheard(&host, &failure))?;
         Ok(Passed::Answered { status: answer.status, body: answer.body })
+    }
+
+    fn listen(
+        &self,
+        host: &str,
+        target: &str,
+        cursor: Option<&str>,
+    ) -> Result<Option<Box<dyn Events>>, Error> {
+        let roster = Roster::of(&self.surroundings).map_err(error)?;
+        let Some(host) = roster.get(host) else {
+            let is_here = is_here(host, &agentctl_fleet::own_name());
+            return if is_here { Ok(None) } else { Err(error(host_args::unknown(host, &roster))) };
+        };
+        host.listen(target, cursor).map(Some).map_err(|failure| self.unheard(&host, &failure))
     }
 }
 
 impl DaemonContext {
+    fn unheard(&self, host: &RosterHost, failure: &RoadFailure) -> Error {
+        let said = error(host.unheard(failure));
+        let hint = self.hint_for_daemon(Some(&said.message)).or(said.hint.clone());
+        Error { hint, ..said }
+    }
+
     /// Where ssh let nobody in because the daemon has no agent: how to give it one.
     fn hint_for_daemon(&self, why: Option<&str>) -> Option<String> {
         let is_refused = why.is_some_and(|why| why.contains("Permission denied"));

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use agentctl_fleet::act::launch::Launcher;
 use agentctl_fleet::{AdapterEntry, Fleet, Listing, Query};
+use agentctl_hosts::Events;
 use agentctl_hosts::nats::NatsSettings;
 use agentctl_model::{Error, HostReport, Session};
 
@@ -64,6 +65,14 @@ pub trait Settings: Send + Sync + 'static {
 
     /// Asks another machine and returns its answer.
     fn pass_on(&self, host: &str, request: FarRequest<'_>) -> Result<Passed, Error>;
+
+    /// Listens to a stream of another machine, from behind a cursor of it; `None` if the name is that of this one.
+    fn listen(
+        &self,
+        host: &str,
+        target: &str,
+        cursor: Option<&str>,
+    ) -> Result<Option<Box<dyn Events>>, Error>;
 }
 
 /// A request that another machine is to answer.

@@ -42,7 +42,7 @@ pub use read::query::{Query, Since, Wanted};
 pub use read::search::{SearchEnd, SearchQuery, Told};
 pub use read::survey::feeds::SourceLine;
 use read::survey::peers::guarded;
-pub use read::usage::{UsageAnswer, UsageQuery, moment, zone_of, zone_text};
+pub use read::usage::{Spent, UsageAnswer, UsageQuery, moment, zone_of, zone_text};
 pub use worktree::root::worktree_root;
 
 /// The questions that a child process of this program answers when it [reads for us](agentctl_files::run_helper).

@@ -8,6 +8,7 @@
 mod connection;
 mod failure;
 mod greeting;
+mod here;
 mod instance;
 mod name;
 pub mod nats;
@@ -17,6 +18,7 @@ pub mod ssh;
 
 pub use failure::{RoadFailure, Step};
 pub use greeting::{Greeting, MARK};
+pub use here::LocalRoad;
 pub use instance::instance;
 pub use name::{HostName, LOCAL};
 pub use road::{Answer, Ask, Connection, Events, Host};

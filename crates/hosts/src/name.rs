@@ -34,6 +34,11 @@ impl HostName {
         Self(BUS.to_owned())
     }
 
+    /// This machine, where it stands among others.
+    pub fn here() -> Self {
+        Self(LOCAL.to_owned())
+    }
+
     pub fn as_str(&self) -> &str {
         &self.0
     }

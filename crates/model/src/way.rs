@@ -1,7 +1,7 @@
 //! Where a session of an agent can be spoken with, and what works there.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::Capability;
 
@@ -63,7 +63,7 @@ pub struct Manners {
 }
 
 /// Where the reason of a denial goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reason {
     WithAnswer,

@@ -154,6 +154,24 @@ pub fn nats_server() -> Result<PathBuf, Skip> {
     Ok(installed.join("bin/nats-server"))
 }
 
+/// The library that gives a program another clock, of Debian's package, which is not installed but unpacked.
+pub fn faketime() -> Result<PathBuf, Skip> {
+    let unpacked = cache::kept("libfaketime", b"1", |stage| {
+        ended_well(Command::new("apt-get").args(["download", "libfaketime"]).current_dir(stage))?;
+        let packed = fs::read_dir(stage)?.filter_map(Result::ok).map(|entry| entry.path());
+        let packed = packed.filter(|path| path.extension().is_some_and(|end| end == "deb"));
+        for package in packed.collect::<Vec<_>>() {
+            ended_well(Command::new("dpkg-deb").arg("-x").arg(package).arg(stage))?;
+        }
+        Ok(())
+    });
+    let unpacked = unpacked.map_err(|error| Skip(format!("no libfaketime: {error:#}")))?;
+    let below = fs::read_dir(unpacked.join("usr/lib")).into_iter().flatten().filter_map(Result::ok);
+    let library =
+        below.map(|entry| entry.path().join("faketime/libfaketimeMT.so.1")).find(|path| path.exists());
+    library.ok_or_else(|| Skip("libfaketime is elsewhere than in Debian".to_owned()))
+}
+
 /// A program that `cargo install` builds in this version, built once.
 pub fn cargo_program(name: &str, version: &str) -> Result<PathBuf, Skip> {
     let installed = cache::kept(&format!("{name}-{version}"), version.as_bytes(), |stage| {

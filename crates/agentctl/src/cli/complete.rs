@@ -1,25 +1,26 @@
 //! Completions for the shell: the sessions that a command can act on, and the groups.
 
 use std::ffi::{OsStr, OsString};
-use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use agentctl_fleet::keep::marks::Marks;
 use agentctl_fleet::read::inbox::{A_DAY, InboxKind};
 use agentctl_fleet::{Offer, Query, Wanted};
-use agentctl_hosts::Ask;
+use agentctl_hosts::{Ask, HostName};
 use agentctl_model::{Capability, Session, Status, Surveyed, text};
 use clap_complete::engine::CompletionCandidate;
 use serde::Deserialize;
 
-use crate::link::hosts::{Roster, RosterHost};
+use crate::link::hosts::Roster;
 use crate::render::time::Since;
 use crate::render::width::cut_end;
 use crate::surroundings::Surroundings;
 
 /// How long a key press may wait for another machine.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// How many machines are offered at once.
+const MOST_HOSTS: usize = 100;
 
 /// The sessions whose id begins with the typed text, or else the recent ones; only those that fit the typed
 /// command.
@@ -29,9 +30,9 @@ pub(super) fn sessions(typed: &OsStr) -> Vec<CompletionCandidate> {
     let Ok(fleet) = surroundings.fleet() else { return Vec::new() };
     let fits = Fits::of(&std::env::args_os().collect::<Vec<_>>());
     if let Some((name, id)) = typed.split_once('/')
-        && let Some(host) = Roster::of(&surroundings).ok().and_then(|roster| roster.get(name))
+        && let Some(sessions) = sessions_of(name, id, fits)
     {
-        return sessions_of(host, id, fits);
+        return sessions;
     }
     let wanted = match (typed.is_empty(), fits.live_only()) {
         (true, true) => Wanted::Live,
@@ -48,27 +49,71 @@ pub(super) fn sessions(typed: &OsStr) -> Vec<CompletionCandidate> {
             && (fits != Fits::Resumable || fleet.offers(surveyed).contains(&Offer::Resume))
     };
     let offered = sessions.iter().filter(meant).map(|surveyed| &*surveyed.session).enumerate();
-    offered.map(|(order, session)| candidate(order, session)).collect()
+    let mut offered: Vec<CompletionCandidate> =
+        offered.map(|(order, session)| candidate(order, session)).collect();
+    // What begins like a machine may become HOST/ID.
+    if !typed.is_empty() {
+        let machines = host_names().into_iter().filter(|name| name.starts_with(typed)).take(MOST_HOSTS);
+        let first = offered.len();
+        offered.extend(machines.enumerate().map(|(order, name)| {
+            CompletionCandidate::new(format!("{name}/")).display_order(Some(first + order))
+        }));
+    }
+    offered
 }
 
-/// The sessions of another machine. A person who pressed a key does not wait long for them.
-fn sessions_of(host: Arc<RosterHost>, typed: &str, fits: Fits) -> Vec<CompletionCandidate> {
+/// What `work` says, if it says it while a person may wait for it.
+fn within_patience<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        let _ = sender.send(work());
+    });
+    receiver.recv_timeout(PATIENCE).ok()
+}
+
+/// The machines of the settings, and those of the bus if it says soon who they are.
+fn host_names() -> Vec<String> {
+    let surroundings = Surroundings::gather();
+    let Ok(settings) = surroundings.settings() else { return Vec::new() };
+    let mut names: Vec<String> = settings.hosts.keys().map(ToString::to_string).collect();
+    if settings.nats.is_some() {
+        let bus = Roster::of(&surroundings).ok().and_then(|roster| roster.bus);
+        let of_bus = bus.and_then(|bus| within_patience(move || bus.names().map(<[HostName]>::to_vec)));
+        let of_bus = of_bus.and_then(Result::ok).unwrap_or_default();
+        names.extend(
+            of_bus
+                .iter()
+                .map(ToString::to_string)
+                .filter(|name| !settings.hosts.keys().any(|own| own.as_str() == name)),
+        );
+    }
+    names
+}
+
+/// The sessions of another machine; `None` if no machine is called so. A person who pressed a key does not wait long for
+/// them.
+fn sessions_of(name: &str, typed: &str, fits: Fits) -> Option<Vec<CompletionCandidate>> {
     #[derive(Deserialize)]
     struct Answer {
         sessions: Vec<Session>,
     }
-    let (name, target) =
-        (host.name.to_string(), if fits.live_only() { "/v1/sessions" } else { "/v1/sessions?all" });
-    let (sender, receiver) = channel();
-    std::thread::spawn(move || {
-        let _ = sender.send(host.read::<Answer>(Ask::get(target)));
+    let name = name.to_owned();
+    let target = if fits.live_only() { "/v1/sessions" } else { "/v1/sessions?all" };
+    let asked = name.clone();
+    let answer = within_patience(move || {
+        let roster = Roster::of(&Surroundings::gather()).ok()?;
+        Some(roster.get(&asked)?.read::<Answer>(Ask::get(target)).ok())
     });
-    let Ok(Ok(answer)) = receiver.recv_timeout(PATIENCE) else { return Vec::new() };
+    let sessions = match answer {
+        Some(None) => return None,
+        Some(Some(Some(answer))) => answer.sessions,
+        Some(Some(None)) | None => Vec::new(),
+    };
     let is_meant =
         |session: &&Session| session.id.starts_with(typed) && is_plain(&session.id) && fits.session(session);
     let named = |session: &Session| Session { id: format!("{name}/{}", session.id), ..session.clone() };
-    let meant = answer.sessions.iter().filter(is_meant).map(named).enumerate();
-    meant.map(|(order, session)| candidate(order, &session)).collect()
+    let meant = sessions.iter().filter(is_meant).map(named).enumerate();
+    Some(meant.map(|(order, session)| candidate(order, &session)).collect())
 }
 
 /// The failures that the inbox shows, for `--done`.
@@ -106,9 +151,8 @@ pub(super) fn groups(typed: &OsStr) -> Vec<CompletionCandidate> {
 /// The hosts whose name begins with the typed text. None of them is asked.
 pub(super) fn hosts(typed: &OsStr) -> Vec<CompletionCandidate> {
     let Some(typed) = typed.to_str() else { return Vec::new() };
-    let Ok(settings) = Surroundings::gather().settings() else { return Vec::new() };
-    let names = settings.hosts.keys().map(ToString::to_string);
-    let names = names.chain(["all".to_owned(), "local".to_owned()]).filter(|name| name.starts_with(typed));
+    let names = ["all".to_owned(), "local".to_owned()].into_iter().chain(host_names());
+    let names = names.filter(|name| name.starts_with(typed)).take(MOST_HOSTS);
     names.enumerate().map(|(order, name)| CompletionCandidate::new(name).display_order(Some(order))).collect()
 }
 

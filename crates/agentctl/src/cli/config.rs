@@ -162,6 +162,7 @@ fn bus(nats: &NatsSection) -> Vec<(&'static str, Value)> {
         ("asker", json!(nats.asker.as_ref().map(HostName::as_str))),
         ("timeout", json!(time::exact(nats.timeout))),
         ("hosts", json!(nats.hosts.as_deref().map(names))),
+        ("history", json!(nats.history.map(time::exact))),
         ("serve", json!(nats.serve.as_str())),
         ("allow", json!(if nats.allows_bypass { &["bypass"][..] } else { &[] })),
     ]

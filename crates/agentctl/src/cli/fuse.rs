@@ -2,20 +2,22 @@
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use agentctl_daemon::wire::Caller;
 use agentctl_daemon::{FuseList, Fuses, deadline, encode};
 use agentctl_files::is_folder_within;
 use agentctl_fleet::Purpose;
-use agentctl_model::{ErrorKind, Fuse, Period, SessionKey};
+use agentctl_model::{ErrorKind, Fuse, Period, SessionKey, text};
 use clap::builder::NonEmptyStringValueParser;
 use clap_complete::engine::ArgValueCompleter;
 use serde_json::{Value, json};
 
-use super::host_args::{HostArgs, only_there};
-use super::target::NarrowingArgs;
-use super::{complete, fuses};
+use super::complete;
+use super::fuses::{self, HostFuse};
+use super::host_args::HostArgs;
+use super::target::{Machines, NarrowingArgs};
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::link::Link;
@@ -39,7 +41,9 @@ use crate::surroundings::Surroundings;
     agentctl fuse extend ~/w/site --ttl 1h\n  \
     agentctl fuse set --session 5f0c --max-tokens 2000000 --max-time 3h\n  \
     agentctl fuse set --cwd ~/w/site --max-cost 20 --per day\n  \
-    agentctl fuse cancel f-1a2b3c4d"
+    agentctl fuse set /home/dev/api --ttl 2h --host box\n  \
+    agentctl fuse cancel f-1a2b3c4d\n\n\
+    On another machine its daemon burns the fuse, so one must run there."
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -78,6 +82,8 @@ struct On {
     what: What,
     #[command(flatten)]
     narrowed: NarrowingArgs,
+    #[command(flatten)]
+    hosts: HostArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -86,7 +92,7 @@ struct What {
     /// The directory; to extend or cancel, also the id of a fuse
     #[arg(value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     directory: Option<PathBuf>,
-    /// A session: full id, unique beginning of one, or exact name
+    /// A session: full id, unique beginning of one, or exact name; HOST/ID
     #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(complete::sessions))]
     session: Option<String>,
 }
@@ -110,8 +116,6 @@ struct Set {
     /// A budget of the directory for each day, week or month
     #[arg(long, value_name = "PERIOD", value_parser = period, conflicts_with_all = ["session", "ttl", "max_time"])]
     per: Option<Period>,
-    #[command(flatten)]
-    hosts: HostArgs,
     /// Run this command line of the shell when it expires
     #[arg(long, value_name = "CMD")]
     on_expire_script: Option<String>,
@@ -130,11 +134,36 @@ struct Set {
 }
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
+    let (on, done, as_json) = match &args.command {
+        Command::Set(set) => (&set.on, "set", set.json),
+        Command::Extend { on, json, .. } => (on, "extended", *json),
+        Command::Cancel { on, json } => (on, "cancelled", *json),
+    };
+    let wish = match &args.command {
+        Command::Set(set) if set.per.is_some() => Wish::Budget,
+        Command::Set(_) => Wish::New,
+        _ => Wish::Known,
+    };
+    let meant = on.meant(wish, surroundings, out)?;
+    let fuse = match &meant.far {
+        Some(far) => there(&args.command, far, &meant, surroundings)?,
+        None => here(&args.command, &meant, surroundings)?,
+    };
+    let far = meant.far.as_ref().map(|far| far.name.as_str());
+    match (as_json, far) {
+        (true, None) => writer::answer(out, &fuse)?,
+        (true, Some(host)) => writer::answer(out, &HostFuse { host: host.to_owned(), fuse })?,
+        (false, _) => writeln!(out, "{done}: {}", fuses::words(&fuse, far, surroundings))?,
+    }
+    Ok(Exit::Done)
+}
+
+fn here(command: &Command, meant: &Meant, surroundings: &Surroundings) -> Result<Fuse, Failure> {
     let process = DaemonProcess::new(surroundings)?;
-    let (done, fuse, as_json) = match &args.command {
-        Command::Set(set) => ("set", set.put(&process, surroundings, out)?, set.json),
-        Command::Extend { on, ttl, json } => {
-            let id = on.fuse(surroundings, out)?;
+    match command {
+        Command::Set(set) => set.put(meant, &process, surroundings),
+        Command::Extend { ttl, .. } => {
+            let id = meant.fuse(FuseList::read(&surroundings.store()?)?, surroundings)?;
             let now = surroundings.now();
             let until =
                 deadline(ttl, now).map_err(|why| Failure::new(ErrorKind::Usage, format!("--ttl: {why}")))?;
@@ -142,36 +171,51 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
                 (format!("/v1/fuses/{}/extend", encode(&id)), json!({ "ttl": ttl }).to_string());
             let ask = Ask::write("POST", &target, &body);
             let extended = changed(&process, ask, |fuses| fuses.extend(&id, now, until))?;
-            ("extended", extended.ok_or_else(|| over(&id))?, *json)
+            extended.ok_or_else(|| over(&id))
         }
-        Command::Cancel { on, json } => {
-            let id = on.fuse(surroundings, out)?;
+        Command::Cancel { .. } => {
+            let id = meant.fuse(FuseList::read(&surroundings.store()?)?, surroundings)?;
             let target = format!("/v1/fuses/{}", encode(&id));
             let ask = Ask::write("DELETE", &target, "{}");
             let cancelled = changed(&process, ask, |fuses| fuses.remove(&id))?;
-            ("cancelled", cancelled.ok_or_else(|| over(&id))?, *json)
+            cancelled.ok_or_else(|| over(&id))
         }
-    };
-    if as_json {
-        writer::answer(out, &fuse)?;
-    } else {
-        writeln!(out, "{done}: {}", fuses::words(&fuse, surroundings))?;
     }
-    Ok(Exit::Done)
+}
+
+/// The same on another machine, by its own daemon.
+fn there(
+    command: &Command,
+    far: &RosterHost,
+    meant: &Meant,
+    surroundings: &Surroundings,
+) -> Result<Fuse, Failure> {
+    let known = || {
+        let list = far.read::<FuseList>(agentctl_hosts::Ask::get("/v1/fuses"));
+        list.map_err(|why| far.refused(why)).and_then(|list| meant.fuse(list, surroundings))
+    };
+    match command {
+        Command::Set(set) => far.done(("POST", "/v1/fuses"), &set.body(meant), Duration::ZERO),
+        Command::Extend { ttl, .. } => {
+            let target = format!("/v1/fuses/{}/extend", encode(&known()?));
+            far.done(("POST", &target), &json!({ "ttl": ttl }), Duration::ZERO)
+        }
+        Command::Cancel { .. } => {
+            let target = format!("/v1/fuses/{}", encode(&known()?));
+            far.done(("DELETE", &target), &json!({}), Duration::ZERO)
+        }
+    }
 }
 
 impl Set {
     fn put(
         &self,
+        meant: &Meant,
         process: &DaemonProcess<'_>,
         surroundings: &Surroundings,
-        out: &Output,
     ) -> Result<Fuse, Failure> {
-        if let Some(far) = self.hosts.one(surroundings)? {
-            return self.put_far(&far);
-        }
-        let directory = self.on.directory(surroundings, self.per.is_some())?;
-        let seen = directory.as_deref().map(|path| (path, is_folder_within(Path::new(path))));
+        let directory = meant.directory.as_deref();
+        let seen = directory.map(|path| (path, is_folder_within(Path::new(path))));
         if let Some((path, seen)) = seen.filter(|(_, seen)| *seen != Ok(true)) {
             let why = match seen {
                 Err(silent) => silent.to_string(),
@@ -181,37 +225,23 @@ impl Set {
             return Err(Failure::new(ErrorKind::Usage, format!("{path} {why}"))
                 .hint("a fuse is set on a folder that is there"));
         }
-        let found = self.on.session(surroundings, out)?;
-        let key = found.as_ref();
-        let mut body = self.body(directory.as_deref());
-        if let Some(key) = key {
-            body["session"] = key.id.as_str().into();
-            body["adapter"] = key.adapter.as_str().into();
-            body["root"] = key.root.as_str().into();
-            body["cwd"] = self.on.narrowed.cwd(surroundings).into();
-        }
         let client = process.needed()?.clone();
         let client = match Caller::of(&surroundings.fleet()?).and_then(|caller| caller.header()) {
             Some(caller) => client.on_behalf_of(caller),
             None => client,
         };
-        read(&client.done(Ask::write("POST", "/v1/fuses", &body.to_string()))?)
+        read(&client.done(Ask::write("POST", "/v1/fuses", &self.body(meant).to_string()))?)
     }
 
-    /// Sets it on another machine, whose folder is named as it is called there.
-    fn put_far(&self, far: &RosterHost) -> Result<Fuse, Failure> {
-        if self.on.what.session.is_some() {
-            return Err(only_there(&far.name, "fuse set"));
-        }
-        let directory = self.on.typed(self.per.is_some())?.map(|path| path.to_string_lossy().into_owned());
-        far.done(("POST", "/v1/fuses"), &self.body(directory.as_deref()), Duration::ZERO)
-    }
-
-    fn body(&self, directory: Option<&str>) -> Value {
+    fn body(&self, meant: &Meant) -> Value {
+        let key = meant.session.as_ref();
         json!({
-            "directory": directory,
+            "directory": meant.directory,
             "ttl": self.ttl,
-            "adapter": self.on.narrowed.adapter(),
+            "session": key.map(|key| &key.id),
+            "adapter": key.map(|key| &key.adapter).or(meant.adapter.as_ref()),
+            "root": key.map(|key| &key.root),
+            "cwd": key.and(meant.cwd.as_ref()),
             "maxTime": self.max_time,
             "maxTokens": self.max_tokens,
             "maxCost": self.max_cost,
@@ -226,13 +256,37 @@ impl Set {
     }
 }
 
+/// What a fuse is on, and on which machine.
+struct Meant {
+    /// `None`: on this machine.
+    far: Option<Arc<RosterHost>>,
+    directory: Option<String>,
+    /// As it was typed.
+    typed: String,
+    session: Option<SessionKey>,
+    /// What tells it from another session of the same id.
+    cwd: Option<String>,
+    /// The agent of a budget.
+    adapter: Option<String>,
+}
+
+/// What is wished for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wish {
+    /// A fuse that is set.
+    Known,
+    New,
+    /// A new one that counts what is spent.
+    Budget,
+}
+
 fn period(word: &str) -> Result<Period, String> {
     Period::parse(word).ok_or_else(|| "expected day, week or month".to_owned())
 }
 
 impl On {
     /// The folder as it was typed. A budget may be of one agent.
-    fn typed(&self, is_budget: bool) -> Result<Option<&Path>, Failure> {
+    fn folder(&self, wish: Wish) -> Result<Option<&Path>, Failure> {
         let usage = |words: &str, hint: &str| Err(Failure::new(ErrorKind::Usage, words).hint(hint));
         let (named, cwd) = (self.what.directory.as_deref(), self.narrowed.typed_cwd());
         let folder = match (named, cwd) {
@@ -241,59 +295,76 @@ impl On {
             (None, None) => return usage("a fuse is on a folder or a session", "name DIR, or --session ID"),
             (named, cwd) => named.or(cwd),
         };
-        if self.narrowed.has_root() || (self.narrowed.adapter().is_some() && !is_budget) {
+        if self.narrowed.has_root() || (self.narrowed.adapter().is_some() && wish != Wish::Budget) {
             let words = "--adapter and --root tell sessions apart, not directories";
             return usage(words, "--session ID names a session; --per makes it a budget");
         }
         Ok(folder)
     }
 
-    fn directory(&self, surroundings: &Surroundings, is_budget: bool) -> Result<Option<String>, Failure> {
-        let typed = self.typed(is_budget)?;
-        Ok(typed.map(|folder| surroundings.meant(folder).to_string_lossy().into_owned()))
-    }
-
-    /// The session of this fuse, found as in every command.
-    fn session(&self, surroundings: &Surroundings, out: &Output) -> Result<Option<SessionKey>, Failure> {
-        let Some(id) = &self.what.session else { return Ok(None) };
-        let link = Link::open(surroundings)?;
-        Ok(Some(self.narrowed.find(id, Purpose::Act, &link, surroundings, out)?.0.key))
-    }
-
-    /// The id of the fuse that is set on this directory or session.
-    fn fuse(&self, surroundings: &Surroundings, out: &Output) -> Result<String, Failure> {
-        let set = FuseList::read(&surroundings.store()?)?.fuses;
-        let unset = |what: &str| {
-            Failure::new(ErrorKind::NotFound, format!("no fuse is set on {what}"))
-                .hint("`agentctl fuses` shows those that are")
-        };
-        let by_id = self.what.directory.as_ref().and_then(|typed| typed.to_str());
-        if let Some(fuse) = by_id.and_then(|typed| set.iter().find(|fuse| fuse.id == typed)) {
-            return Ok(fuse.id.clone());
+    fn meant(&self, wish: Wish, surroundings: &Surroundings, out: &mut Output) -> Result<Meant, Failure> {
+        if let Some(folder) = self.folder(wish)? {
+            let far = self.hosts.one(surroundings)?;
+            // Folders of other machines are named from / on.
+            let directory = if far.is_some() { folder.to_owned() } else { surroundings.meant(folder) };
+            let directory = Some(directory.to_string_lossy().into_owned());
+            let (typed, adapter) = (folder.to_string_lossy().into_owned(), self.narrowed.adapter());
+            let adapter = adapter.map(ToString::to_string);
+            return Ok(Meant { far, directory, typed, session: None, cwd: None, adapter });
         }
-        if let Some(directory) = self.directory(surroundings, false)? {
-            let is_there = |fuse: &&Fuse| fuse.directory.as_deref() == Some(&directory);
-            let found: Vec<&Fuse> = set.iter().filter(is_there).collect();
-            return match found.as_slice() {
-                [] => Err(unset(&directory)),
-                [one] => Ok(one.id.clone()),
-                several => {
-                    let lines =
-                        several.iter().map(|fuse| format!("\n  {}", fuses::words(fuse, surroundings)));
-                    let words = format!("several fuses are set on {directory}:{}", lines.collect::<String>());
-                    Err(Failure::new(ErrorKind::Ambiguous, words).hint("name one of them by its id"))
-                }
-            };
-        }
-        let typed = self.what.session.as_deref().unwrap_or_default();
+        let typed = self.what.session.clone().unwrap_or_default();
+        let mut meant = Meant { far: None, directory: None, typed, session: None, cwd: None, adapter: None };
         // A complete id needs no survey, which might not be able to read that session now.
-        let mut named = set.iter().filter(|fuse| fuse.session_id.as_deref() == Some(typed));
-        if let (Some(fuse), None, true) = (named.next(), named.next(), self.narrowed.is_empty()) {
-            return Ok(fuse.id.clone());
+        let is_plain = wish == Wish::Known && !self.hosts.are_given() && self.narrowed.is_empty();
+        if is_plain && meant.is_of_a_fuse(surroundings)? {
+            return Ok(meant);
         }
-        let key = self.session(surroundings, out)?;
-        let found = set.into_iter().find(|fuse| key.is_some() && fuse.session() == key);
-        found.map(|fuse| fuse.id).ok_or_else(|| unset(&format!("session {typed}")))
+        let link = Link::open(surroundings)?;
+        let machines = Machines::of(&self.hosts, Purpose::Act, surroundings)?;
+        let found = self.narrowed.locate(&meant.typed, Purpose::Act, &machines, &link, surroundings, out)?;
+        meant.cwd = match &found.far {
+            None => self.narrowed.cwd(surroundings),
+            Some(_) => found.found.key.variant.as_ref().and(found.found.session.cwd.clone()),
+        };
+        (meant.far, meant.session) = (found.far, Some(found.found.key));
+        Ok(meant)
+    }
+}
+
+impl Meant {
+    /// Whether the text is the whole id of one session on which a fuse is set.
+    fn is_of_a_fuse(&self, surroundings: &Surroundings) -> Result<bool, Failure> {
+        let set = FuseList::read(&surroundings.store()?)?.fuses;
+        Ok(set.iter().filter(|fuse| fuse.session_id.as_ref() == Some(&self.typed)).count() == 1)
+    }
+
+    /// The id of the fuse that is set on this directory or session, or that was typed itself.
+    fn fuse(&self, list: FuseList, surroundings: &Surroundings) -> Result<String, Failure> {
+        if self.directory.is_some() && list.fuses.iter().any(|fuse| fuse.id == self.typed) {
+            return Ok(self.typed.clone());
+        }
+        let is_meant = |fuse: &&Fuse| match (&self.directory, &self.session) {
+            (Some(directory), _) => fuse.directory.as_ref() == Some(directory),
+            (None, Some(key)) => fuse.session().as_ref() == Some(key),
+            (None, None) => fuse.session_id.as_ref() == Some(&self.typed),
+        };
+        let session = || format!("session {}", text::one_line(&self.typed));
+        let what = self.directory.clone().unwrap_or_else(session);
+        let far = self.far.as_ref().map(|far| far.name.as_str());
+        match list.fuses.iter().filter(is_meant).collect::<Vec<_>>().as_slice() {
+            [one] => Ok(one.id.clone()),
+            [] => {
+                let host = far.map(|far| format!(" --host {far}")).unwrap_or_default();
+                Err(Failure::new(ErrorKind::NotFound, format!("no fuse is set on {what}"))
+                    .hint(format!("`agentctl fuses{host}` shows those that are")))
+            }
+            several => {
+                let lines =
+                    several.iter().map(|fuse| format!("\n  {}", fuses::words(fuse, far, surroundings)));
+                let words = format!("several fuses are set on {what}:{}", lines.collect::<String>());
+                Err(Failure::new(ErrorKind::Ambiguous, words).hint("name one of them by its id"))
+            }
+        }
     }
 }
 

@@ -117,25 +117,115 @@ pub(crate) fn full_id(session: &Session, hosts: &[HostReport]) -> String {
     }
 }
 
-/// Prints a line for each machine that was not heard, and what to do about it.
-pub(crate) fn warn(hosts: &[HostReport], out: &mut Output) {
-    for host in hosts.iter().filter(|host| host.via != Road::Local) {
-        let Some(error) = &host.error else { continue };
-        let error = text::one_line(error);
-        let words = match host.coverage {
+/// How many machines of one reason are named; the others are counted.
+const NAMED: usize = 3;
+/// How many reasons are told when there are many.
+const REASONS: usize = 6;
+
+/// What is said of machines that were not heard, in one line for each reason, and what to do about it.
+struct Unheard<'h> {
+    error: &'h str,
+    coverage: CoverageKind,
+    hint: Option<&'h str>,
+    names: Vec<&'h str>,
+}
+
+impl Unheard<'_> {
+    fn words(&self) -> String {
+        let error = text::one_line(self.error);
+        let (names, its) = (some(&self.names), if self.names.len() > 1 { "their" } else { "its" });
+        let was = if self.names.len() > 1 { "were" } else { "was" };
+        match self.coverage {
             CoverageKind::Failed => {
-                format!("{} was not heard: {error}; nothing is known of its sessions", host.name)
+                format!("{names} {was} not heard: {error}; nothing is known of {its} sessions")
             }
-            _ => format!("{} was heard in part: {error}; some of its sessions may be missing", host.name),
-        };
-        out.warn(&words);
-        if let Some(hint) = &host.hint {
-            out.hint(hint);
+            _ => format!("{names} {was} heard in part: {error}; some of {its} sessions may be missing"),
         }
+    }
+}
+
+/// The first of these names, and how many others there are.
+pub(crate) fn some(names: &[&str]) -> String {
+    let shown = names.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(NAMED) {
+        0 => shown,
+        others => format!("{shown} and {others} other machines"),
+    }
+}
+
+/// Those that were not heard, together where the reason is the same.
+fn folded(hosts: &[HostReport]) -> Vec<Unheard<'_>> {
+    let mut all: Vec<Unheard<'_>> = Vec::new();
+    for host in hosts.iter().filter(|host| host.via != Road::Local) {
+        let Some(error) = host.error.as_deref() else { continue };
+        let is_same = |known: &&mut Unheard<'_>| known.error == error && known.coverage == host.coverage;
+        if let Some(known) = all.iter_mut().find(is_same) {
+            known.names.push(&host.name);
+        } else {
+            let (coverage, hint) = (host.coverage, host.hint.as_deref());
+            all.push(Unheard { error, coverage, hint, names: vec![&host.name] });
+        }
+    }
+    all
+}
+
+/// A sentence for each reason for which machines were not heard.
+pub(crate) fn unheard(hosts: &[HostReport]) -> impl Iterator<Item = String> {
+    folded(hosts).into_iter().map(|unheard| unheard.words()).take(REASONS)
+}
+
+/// Prints why machines were not heard, and what to do about it. A fleet of which many are silent takes a few lines;
+/// `--json` has a row for each.
+pub(crate) fn warn(hosts: &[HostReport], out: &mut Output) {
+    let mut hinted: Vec<&str> = Vec::new();
+    let mut all = folded(hosts);
+    // What concerns most of them comes first.
+    all.sort_by_key(|unheard| std::cmp::Reverse(unheard.names.len()));
+    let told = if all.len() > REASONS { REASONS - 1 } else { all.len() };
+    for unheard in &all[..told] {
+        out.warn(&unheard.words());
+        if let Some(hint) = unheard.hint.filter(|hint| !hinted.contains(hint)) {
+            out.hint(hint);
+            hinted.push(hint);
+        }
+    }
+    let others: usize = all[told..].iter().map(|unheard| unheard.names.len()).sum();
+    if others > 0 {
+        out.warn(&format!(
+            "{others} other machines were not heard either; `agentctl hosts` says why of each"
+        ));
     }
 }
 
 pub(crate) fn exit(hosts: &[HostReport], strict: bool) -> Exit {
     let unheard = hosts.iter().any(|host| host.coverage != CoverageKind::Complete);
     if strict && unheard { Exit::Incomplete } else { Exit::Done }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(name: String, error: &str, coverage: CoverageKind) -> HostReport {
+        let mut row = HostReport::unheard(name, Road::Nats);
+        (row.error, row.coverage) = (Some(error.to_owned()), coverage);
+        row
+    }
+
+    #[test]
+    fn machines_of_one_reason_are_one_sentence() {
+        let mut hosts: Vec<HostReport> =
+            (0..100).map(|number| row(format!("h{number}"), "silent", CoverageKind::Failed)).collect();
+        hosts.push(row("odd".to_owned(), "refused", CoverageKind::Failed));
+        hosts.push(row("part".to_owned(), "refused", CoverageKind::Partial));
+        let told: Vec<String> = unheard(&hosts).collect();
+        assert_eq!(
+            told,
+            [
+                "h0, h1, h2 and 97 other machines were not heard: silent; nothing is known of their sessions",
+                "odd was not heard: refused; nothing is known of its sessions",
+                "part was heard in part: refused; some of its sessions may be missing",
+            ]
+        );
+    }
 }

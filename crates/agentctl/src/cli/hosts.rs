@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use agentctl_fleet::{Query, Wanted};
 use agentctl_hosts::{Ask, RoadFailure, Step};
 use agentctl_model::{CoverageKind, HostList, HostReport, text};
+use clap_complete::engine::ArgValueCompleter;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{host_args, roster};
+use super::{complete, host_args, roster};
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::link::Link;
@@ -54,6 +55,7 @@ enum Command {
     /// Try the way to one machine step by step, and say what fails
     Check {
         /// A host of config.toml or of the bus
+        #[arg(add = ArgValueCompleter::new(complete::hosts))]
         name: String,
         /// As JSON
         #[arg(long)]
@@ -62,7 +64,10 @@ enum Command {
     /// Make the roster of the bus, as its administrator
     Init,
     /// Take a machine out of the roster of the bus
-    Forget { name: String },
+    Forget {
+        #[arg(add = ArgValueCompleter::new(complete::hosts))]
+        name: String,
+    },
     /// Make the key of a new user of the bus, and print its public half
     Key {
         /// Where the secret half goes; it must not be there yet
@@ -111,10 +116,8 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     for line in table(&hosts).lines(out.width(), out.paint) {
         writeln!(out, "{line}")?;
     }
-    for host in &hosts {
-        if let Some(hint) = &host.hint {
-            out.hint(&format!("{}: {hint}", host.name));
-        }
+    for (hint, names) in hints(&hosts) {
+        out.hint(&format!("{}: {hint}", host_args::some(&names)));
     }
     if roster.hosts.is_empty() && roster.bus.is_none() {
         out.hint("no other machine is known; `agentctl hosts --help` says how to name one");
@@ -152,6 +155,19 @@ fn table(hosts: &[HostReport]) -> Table {
         ]);
     }
     table
+}
+
+/// What to do, once for all machines of which it is the same.
+fn hints(hosts: &[HostReport]) -> Vec<(&str, Vec<&str>)> {
+    let mut hints: Vec<(&str, Vec<&str>)> = Vec::new();
+    for host in hosts {
+        let Some(hint) = host.hint.as_deref() else { continue };
+        match hints.iter_mut().find(|(known, _)| *known == hint) {
+            Some((_, names)) => names.push(&host.name),
+            None => hints.push((hint, vec![&host.name])),
+        }
+    }
+    hints
 }
 
 /// The machine, and what else leads there.

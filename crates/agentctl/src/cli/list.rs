@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use agentctl_fleet::{Fleet, ListFilter, Listing, Query, Sort, StatusFilter, Wanted};
-use agentctl_model::{CoverageKind, ErrorKind, Outcome, Road, Session, SourceReport, Status};
+use agentctl_model::{CoverageKind, Outcome, Road, Session, SourceReport, Status};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap_complete::engine::ArgValueCompleter;
 
@@ -180,11 +180,10 @@ impl Args {
         surroundings: &Surroundings,
         out: &mut Output,
     ) -> Result<Exit, Failure> {
-        if self.watch {
-            let failure = Failure::new(ErrorKind::Usage, "--watch looks at this machine alone");
-            return Err(failure.hint("leave out --host, or ask again without --watch"));
-        }
         let asked = self.hosts.asked(roster, link.fleet.host())?;
+        if self.watch {
+            return watch::run_over_hosts(self, (roster, &asked), link, surroundings, out);
+        }
         let listing = roster.list(&asked, self.query(surroundings), link);
         self.print(&listing, &link.fleet, surroundings, out)?;
         host_args::warn(&listing.hosts, out);

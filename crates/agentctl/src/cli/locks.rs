@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use agentctl_fleet::keep::locks::LockList;
+use agentctl_hosts::Ask;
 use agentctl_model::{DirectoryHolder, HostReport, LockType, Road, text};
 
 use super::host_args::{self, HostArgs};
@@ -64,7 +65,7 @@ fn over_hosts(
     let told = |row: &mut HostReport, there: &LockList| {
         row.told(there.as_of, &there.sources, there.hosts.first());
     };
-    let (rows, answers) = roster.ask_all(asked, std::mem::take(&mut held.hosts), "/v1/locks", told);
+    let (rows, answers) = roster.ask_all(asked, std::mem::take(&mut held.hosts), Ask::get("/v1/locks"), told);
     held.hosts = rows;
     for (name, mut there) in answers {
         there.locks.iter_mut().for_each(|holder| holder.host.clone_from(&name));

@@ -28,6 +28,7 @@ mod logs;
 mod man;
 mod mcp;
 mod message;
+mod only_here;
 mod peek;
 mod prune;
 mod resume;
@@ -79,7 +80,7 @@ static AFTER_HELP: LazyLock<String> = LazyLock::new(|| {
          agentctl stop 5f0c           end it, the clean way first\n\n\
          Without a command the flags of `list` may be given: -a, -w, --json.\n\
          An ID is a full id, a beginning that fits only one session, or a session's\n\
-         exact name.\n\n\
+         exact name; of a session on another machine HOST/ID (`agentctl hosts`).\n\n\
          Colours: --color (always, never, auto) stands above NO_COLOR, that above\n\
          CLICOLOR_FORCE, and that above CLICOLOR=0 and TERM=dumb.\n\n{}",
         Exit::table()
@@ -211,11 +212,14 @@ fn list_flags() -> Vec<clap::Id> {
 pub(crate) fn parse() -> Result<Cli, clap::Error> {
     let typed: Vec<OsString> = std::env::args_os().collect();
     let command = command().color(colour_of_help(&typed));
-    understood(command, typed)
+    understood(command, &typed)
 }
 
-fn understood(mut command: clap::Command, typed: Vec<OsString>) -> Result<Cli, clap::Error> {
-    let matches = command.try_get_matches_from_mut(typed)?;
+fn understood(mut command: clap::Command, typed: &[OsString]) -> Result<Cli, clap::Error> {
+    let matches = match command.try_get_matches_from_mut(typed) {
+        Ok(matches) => matches,
+        Err(error) => return Err(only_here::explained(&mut command, typed, error)),
+    };
     let is_typed = |flag: &&clap::Id| matches.value_source(flag.as_str()) == Some(ValueSource::CommandLine);
     if let (Some(name), Some(flag)) = (matches.subcommand_name(), list_flags().iter().find(is_typed)) {
         let words =
@@ -257,8 +261,8 @@ pub(crate) fn run(cli: Cli, surroundings: Surroundings, out: &mut Output) -> Res
         warn_of_mistakes(&surroundings, out);
         return daemon::run(args, surroundings, out);
     }
-    if let Some(Command::ServeStdio(_)) = &cli.command {
-        return serve_stdio::run(surroundings);
+    if let Some(Command::ServeStdio(args)) = &cli.command {
+        return serve_stdio::run(args, surroundings);
     }
     if let Some(Command::Mcp(args)) = cli.command {
         warn_of_mistakes(&surroundings, out);
@@ -333,9 +337,9 @@ mod tests {
     #[test]
     fn the_flags_of_list_need_no_command_and_stand_behind_any_other() {
         let words = |typed: &[&str]| {
-            let typed =
+            let typed: Vec<OsString> =
                 std::iter::once("agentctl").chain(typed.iter().copied()).map(OsString::from).collect();
-            understood(command(), typed)
+            understood(command(), &typed)
         };
         for typed in
             [&["-a"][..], &["-w"], &["--json"], &["-q", "--status", "failed"], &["--color", "never", "-a"]]

@@ -10,7 +10,7 @@ use agentctl_model::ErrorKind;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::render::path;
+use crate::render::{path, time};
 use crate::surroundings::Surroundings;
 
 /// Makes the roster on the server.
@@ -22,6 +22,16 @@ pub(super) fn init(surroundings: &Surroundings, out: &mut Output) -> Result<Exit
         writeln!(out, "the roster is made at {url}; hosts that serve enter it by themselves")?;
     } else {
         writeln!(out, "the roster was there already at {url}")?;
+    }
+    if let Some(kept) = door.settings.history {
+        let begun =
+            door.open().and_then(|bus| bus.make_history(kept)).map_err(|failure| unheard(&failure))?;
+        let words = if begun {
+            "events are kept there from now on for"
+        } else {
+            "events were kept there already; asked was"
+        };
+        writeln!(out, "{words} {}", time::exact(kept))?;
     }
     Ok(Exit::Done)
 }
@@ -50,6 +60,10 @@ pub(super) fn new_key(
     let name = name.map(HostName::parse).transpose().map_err(|why| Failure::new(ErrorKind::Usage, why))?;
     let home = surroundings.environ.path("HOME");
     let file: PathBuf = path::expand(file, home.as_deref());
+    // The first thing that many do here: our own folder is made, any other must be there.
+    if let Some((own, _)) = surroundings.own_folder().filter(|(own, _)| file.parent() == Some(own)) {
+        let _ = agentctl_files::own::make_folder(&own);
+    }
     let public = key::write_new(&file).map_err(|error| {
         let hint = match error.kind() {
             std::io::ErrorKind::AlreadyExists => "a key is never overwritten; choose another file",

@@ -21,6 +21,7 @@ use super::attach::Way;
 use super::config::{Checked, Shown};
 use super::daemon::DaemonState;
 use super::doctor::Report;
+use super::fuses::HostFuses;
 use super::hosts::HostCheck;
 use super::inbox::Done;
 use super::launch::DryRun;
@@ -46,7 +47,7 @@ const fn named<T: JsonSchema>(name: &'static str) -> Named {
     }
 }
 
-const ALL: [Named; 39] = [
+const ALL: [Named; 40] = [
     named::<Session>("session"),
     named::<ListAnswer<'_>>("list"),
     named::<Explanation<'_>>("explain"),
@@ -69,6 +70,7 @@ const ALL: [Named; 39] = [
     named::<LockList>("locks"),
     named::<Fuse>("fuse"),
     named::<FuseList>("fuses"),
+    named::<HostFuses>("fuses-of-hosts"),
     named::<Trees>("worktree-list"),
     named::<NewTree>("worktree-create"),
     named::<Cleaned>("worktree-clean"),

@@ -22,9 +22,13 @@ use crate::surroundings::Surroundings;
 const PIECE: usize = 64 << 10;
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    /// Leave the daemon alone: what is asked is done in this environment
+    #[arg(long)]
+    in_process: bool,
+}
 
-pub(crate) fn run(surroundings: Surroundings) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, surroundings: Surroundings) -> Result<Exit, Failure> {
     let failed = |error: io::Error| Failure::new(ErrorKind::Failed, format!("cannot serve: {error}"));
     let Some((folder, _)) = surroundings.own_folder() else {
         let failure = Failure::new(ErrorKind::Failed, "HOME is not set, so nothing can be found");
@@ -32,7 +36,7 @@ pub(crate) fn run(surroundings: Surroundings) -> Result<Exit, Failure> {
     };
     let home = Home::at(folder);
     let host = surroundings.host();
-    let through_daemon = daemon(&surroundings, &home);
+    let through_daemon = if args.in_process { None } else { daemon(&surroundings, &home) };
     let instance = surroundings.instance();
     let (stream, caller) = if let Some((stream, caller)) = through_daemon {
         (stream, Some(caller))

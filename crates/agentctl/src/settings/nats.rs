@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::adapters::Timeout;
 use super::hosts::HostKey;
 use super::known;
-use crate::render::path;
+use crate::render::{path, time};
 
 /// How long a machine may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -26,6 +26,7 @@ pub(crate) struct NatsSection {
     pub(crate) asker: Option<HostName>,
     pub(crate) timeout: Duration,
     pub(crate) hosts: Option<Vec<HostName>>,
+    pub(crate) history: Option<Duration>,
     pub(crate) serve: Serve,
     pub(crate) allows_bypass: bool,
 }
@@ -47,6 +48,7 @@ impl NatsSection {
             name,
             timeout: self.timeout,
             hosts: self.hosts,
+            history: self.history,
             serve: self.serve,
             allows_bypass: self.allows_bypass,
         })
@@ -66,6 +68,7 @@ pub(super) struct NatsForm {
     asker: Option<HostKey>,
     timeout: Option<Timeout>,
     hosts: Option<Vec<HostKey>>,
+    history: Option<Kept>,
     serve: Option<ServeWord>,
     #[serde(default)]
     allow: Vec<Allowed>,
@@ -102,6 +105,7 @@ impl NatsForm {
             asker: self.asker.map(|name| name.0),
             timeout: self.timeout.map_or(TIMEOUT, |timeout| timeout.0),
             hosts: self.hosts.map(|hosts| hosts.into_iter().map(|name| name.0).collect()),
+            history: self.history.map(|kept| kept.0),
             serve: self.serve.map_or(Serve::Off, |serve| serve.0),
             allows_bypass: !self.allow.is_empty(),
         }
@@ -131,6 +135,22 @@ impl TryFrom<String> for ServeWord {
         let words = [Serve::Off, Serve::Read, Serve::Act];
         let text = known(text, "manner to serve", words.into_iter().map(Serve::as_str))?;
         Ok(Self(words.into_iter().find(|word| word.as_str() == text).unwrap_or_default()))
+    }
+}
+
+/// How long events are kept.
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "String")]
+struct Kept(Duration);
+
+impl TryFrom<String> for Kept {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        match time::parse_duration(&text)? {
+            Duration::ZERO => Err("events are kept for some time, such as 7d, or not at all".to_owned()),
+            kept => Ok(Self(kept)),
+        }
     }
 }
 

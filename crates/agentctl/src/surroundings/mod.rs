@@ -355,7 +355,7 @@ impl From<SettingsError> for Failure {
 
 /// This program. Where the file that a daemon runs was replaced by an update, the kernel calls it deleted, and the one in
 /// its place is meant.
-fn own_program() -> std::io::Result<PathBuf> {
+pub(crate) fn own_program() -> std::io::Result<PathBuf> {
     let exact = std::env::current_exe()?;
     let replaced = exact.to_str().and_then(|path| path.strip_suffix(" (deleted)")).map(PathBuf::from);
     Ok(replaced.filter(|_| agentctl_files::real_path(&exact).is_err()).unwrap_or(exact))

@@ -184,6 +184,7 @@ fn holds(seen: &mut Seen<'_>, events: &mut Listener, folder: &str) {
     seen.heard(events, "lock.released");
     seen.command("fuse", &["fuse", "set", folder, "--ttl", "9h", "--label", "l", "--json"]);
     seen.command("fuses", &["fuses", "--json"]);
+    seen.command("fuses-of-hosts", &["fuses", "--host", "all", "--json"]);
     seen.command("fuse", &["fuse", "extend", folder, "--ttl", "1s", "--json"]);
     seen.heard(events, "fuse.expired");
     seen.command("fuse", &["fuse", "set", "--cwd", folder, "--max-cost", "20", "--per", "day", "--json"]);

@@ -1,6 +1,8 @@
 //! A real agent on another machine in the middle of its turn: every verb, a conversation that is followed over a cut,
 //! events of both machines, and launches that are spread.
 
+use std::fs;
+
 use agentctl_testkit::{Background, until, until_seen};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -158,5 +160,36 @@ fn launches_run_there_and_are_spread() {
         let shown = stage.scene.home.run(command).ok().json();
         assert_eq!(shown["slots"].as_array().unwrap().len(), 1, "{shown:#}");
     }
+    // From here it is one group.
+    let slots = |run: &dyn Fn(&[&str]) -> agentctl_testkit::Output, group: &str| {
+        let shown = run(&["group", "show", group, "--host", "all", "--json"]).ok().json();
+        let slots = shown["slots"].as_array().unwrap().clone();
+        let mut hosts: Vec<String> =
+            slots.iter().map(|slot| slot["host"].as_str().unwrap().to_owned()).collect();
+        hosts.sort_unstable();
+        hosts
+    };
+    assert_eq!(slots(&|arguments| run(arguments), group), ["box", "second"]);
+    let listed = run(&["group", "list", "--host", "all", "--json"]).ok().json();
+    assert_eq!(listed["groups"][0]["slots"].as_array().unwrap().len(), 2, "{listed:#}");
+    let _ = run(&["group", "diff", group, "--host", "all"]).ok();
+    assert_eq!(run(&["group", "show", "g-nothing", "--host", "all"]).code, Some(3));
+
+    // This machine may be among those over which a launch is spread.
+    let here = &stage.scene.home;
+    here.put_on_path("ssh", &near.home.work_dir("scripts").join("ssh"));
+    fs::create_dir_all(here.agentctl_home()).unwrap();
+    fs::write(here.agentctl_home().join("config.toml"), host("second", &second)).unwrap();
+    let arguments =
+        ["launch", "claude-code", "-p", "[[text:both]] go", "--cwd", cwd, "--force", "--wait", "--json"];
+    let both =
+        here.agentctl(&[&arguments[..], &["--host", "local", "--host", "second"]].concat()).ok().json();
+    let own = here.agentctl(&["hosts", "--json"]).ok().json()["hosts"][0]["name"].clone();
+    let mut hosts: Vec<&Value> =
+        both["sessions"].as_array().unwrap().iter().map(|one| &one["host"]).collect();
+    hosts.sort_by_key(|host| **host == "second");
+    assert_eq!(hosts, [&own, &"second".into()], "{both:#}");
+    assert!(both["sessions"].as_array().unwrap().iter().all(|one| one["lastMessage"] == "both"), "{both:#}");
+    assert_eq!(slots(&|arguments| here.agentctl(arguments), both["group"].as_str().unwrap()).len(), 2);
     stage.wait_for_silence();
 }

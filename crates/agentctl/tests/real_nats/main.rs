@@ -9,6 +9,8 @@ mod faults;
 #[path = "../daemon/house.rs"]
 #[allow(dead_code, reason = "another test's room, of which a part is used")]
 mod house;
+mod many;
 mod rights;
 mod scene;
+mod secure;
 mod streams;

@@ -126,6 +126,7 @@ pub(crate) fn settings(url: &str, asker: &str, key: Option<&Path>) -> NatsSettin
         asker: named(asker),
         timeout: Duration::from_secs(20),
         hosts: None,
+        history: None,
         serve: Serve::Off,
         allows_bypass: false,
     }

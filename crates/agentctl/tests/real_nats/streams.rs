@@ -60,3 +60,38 @@ fn events_come_with_their_cursors_and_none_is_lost_or_told_twice() {
     assert_eq!(events.next(Some(PATIENCE)).unwrap().unwrap().kind, "reset");
     assert_eq!(events.next(Some(PATIENCE)).unwrap().unwrap().kind, "snapshot");
 }
+
+/// The server keeps events only where the administrator asked for it.
+#[test]
+fn events_are_kept_only_where_it_was_asked_for() {
+    let asker = Asker::new();
+    let Some(server) = open_server(&asker) else { return };
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let client = runtime.block_on(async_nats::connect(server.url())).unwrap();
+    let ask = |what: &str, body: Value| -> Value {
+        let subject = format!("$JS.API.STREAM.{what}.agentctl_events");
+        let reply = runtime.block_on(client.request(subject, body.to_string().into())).unwrap();
+        serde_json::from_slice(&reply.payload).unwrap()
+    };
+    assert_eq!(ask("INFO", json!({}))["error"]["code"], 404);
+    asker.configure(&server.url(), "ann", "history = \"2d\"");
+    let made = asker.home.agentctl(&["hosts", "init"]).ok().stdout;
+    assert!(made.contains("for 2d"), "{made}");
+    assert_eq!(ask("INFO", json!({}))["config"]["max_age"], 172_800_000_000_000_u64);
+    let machine = Machine::start("dev1", &server.url(), "serve = \"act\"");
+    let mut road = reach(&door(&server.url(), "ann", None), &machine.name);
+    let (status, locked) =
+        post(&mut road, "/v1/locks", &json!({"directory": machine.house.home.work_dir("locked")}));
+    assert_eq!(status, 200, "{locked:#}");
+    let kept = until(PATIENCE, "the event to be kept", || {
+        let kept = ask("MSG.GET", json!({"last_by_subj": "agentctl.event.dev1.lock.acquired"}));
+        kept["message"]["data"].as_str().map(str::to_owned)
+    });
+    let kept = data_encoding::BASE64.decode(kept.as_bytes()).unwrap();
+    let kept: Value = serde_json::from_slice(&kept).unwrap();
+    assert!(kept["cursor"].is_string() && kept["type"] == "lock.acquired", "{kept:#}");
+    let again = asker.home.agentctl(&["hosts", "init"]).ok().stdout;
+    assert!(again.contains("already"), "{again}");
+    asker.configure(&server.url(), "ann", "history = \"never\"");
+    assert_ne!(asker.home.agentctl(&["hosts", "init"]).code, Some(0));
+}

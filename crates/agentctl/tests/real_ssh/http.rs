@@ -53,7 +53,8 @@ fn the_daemon_asks_in_the_place_of_its_caller() {
     assert_eq!(stopped["sessions"][0]["wasStopped"], true, "{stopped:#}");
     for (target, code) in [
         ("/v1/sessions/bbbb?host=nobody", "usage"),
-        ("/v1/events?host=box", "usage"),
+        ("/v1/events?host=box&host=local", "usage"),
+        ("/v1/daemon?host=box", "usage"),
         ("/v1/inbox?host=box&host=local", "usage"),
     ] {
         let refused = get(target);

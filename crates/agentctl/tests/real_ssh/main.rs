@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "the test sets up sshd and its keys")]
 
 mod alike;
+mod every;
 mod faults;
 mod http;
 mod names;

@@ -20,6 +20,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::home::Home;
+use crate::run::clock;
 
 pub(crate) use expiry::{run_fuses, session_of, tell};
 pub use limits::SessionStopper;
@@ -28,7 +29,10 @@ pub(crate) use spec::{Extension, FuseSpec};
 
 /// What `fuses --json` prints and `GET /v1/fuses` answers.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct FuseList {
+    /// The clock by which they burn.
+    pub as_of: Timestamp,
     /// The next to expire first.
     pub fuses: Vec<Fuse>,
 }
@@ -37,7 +41,7 @@ impl FuseList {
     fn of(fuses: impl Iterator<Item = Fuse>) -> Self {
         let mut fuses: Vec<Fuse> = fuses.collect();
         fuses.sort_by_key(|fuse| (fuse.expires_at.unwrap_or(Timestamp::MAX), fuse.set_at));
-        Self { fuses }
+        Self { as_of: clock::now(), fuses }
     }
 
     /// Reads the fuses that are set, whether or not a daemon runs: the daemon writes every fuse to disk

@@ -1,17 +1,25 @@
 //! `host=`: a request that is about another machine. The daemon asks it in the place of the caller and passes its
 //! answer on; a list may be of several machines.
 
+use std::convert::Infallible;
+use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
+use agentctl_fleet::{Query, Wanted};
+use agentctl_hosts::Events;
 use agentctl_model::{CoverageKind, ErrorKind};
 use axum::Extension;
-use axum::body::to_bytes;
+use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
+use axum::http::request::Parts;
 use axum::http::uri::PathAndQuery;
 use axum::http::{Method, StatusCode, Uri, header};
 use axum::middleware::Next;
+use axum::response::sse::{self, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use serde_json::Value;
+use tokio::sync::mpsc;
 
 use super::api::{answer, json, run_blocking};
 use super::body_budget::WORDS;
@@ -20,7 +28,9 @@ use super::problem::Problem;
 use super::query::{self, LIST};
 use super::server::Peer;
 use crate::settings::{FarRequest, Passed};
-use crate::shared::Shared;
+use crate::shared::{Phase, Shared};
+use crate::tell::events::written;
+use crate::tell::metrics::page_of_hosts;
 
 /// The name of the parameter.
 const HOST: &str = "host";
@@ -28,13 +38,22 @@ const HOST: &str = "host";
 /// commands, files or variables is for this machine's own rules.
 const OVER_TCP: [&str; 5] = ["/stop", "/send", "/answer", "/interrupt", "/done"];
 
+/// How long an event of another machine is waited for before it is asked whether anybody still listens.
+const TICK: Duration = Duration::from_secs(1);
+/// A stream of which nothing came for this long is lost: a machine that has nothing to tell says so every 15 seconds.
+const SILENCE: Duration = Duration::from_secs(45);
+
 /// Whether requests of this path can be about another machine.
 pub(crate) fn reaches(path: &str) -> bool {
-    path.starts_with("/v1/")
-        && !path.ends_with("/stream")
-        && !["/v1/events", "/v1/hosts"].contains(&path)
-        && !path.starts_with("/v1/daemon")
+    path == METRICS || (path.starts_with("/v1/") && path != "/v1/hosts" && !path.starts_with("/v1/daemon"))
 }
+
+/// Whether the answer to this path is a stream.
+fn streams(path: &str) -> bool {
+    path.ends_with("/stream") || ["/v1/events", "/v1/search"].contains(&path)
+}
+
+const METRICS: &str = "/metrics";
 
 pub(crate) async fn pass_on(
     State(shared): State<Arc<Shared>>,
@@ -72,7 +91,7 @@ async fn passed(
     let path = request.uri().path().to_owned();
     if !reaches(&path) {
         return Err(Problem::usage(format!("{path} is asked of this machine alone"))
-            .hint("the daemon of the other machine, or `agentctl events --host`, tells it"));
+            .hint("the daemon of the other machine tells it"));
     }
     let reads = *request.method() == Method::GET;
     match peer {
@@ -106,10 +125,32 @@ async fn passed(
         });
         return listed.await.map(answer).map(Handled::Answered);
     }
+    if reads && path == METRICS {
+        let _ = query::parse(Some(rest), &[])?;
+        let fleet = chosen_sources::fleet(&*shared.settings, request.headers(), peer)?;
+        let page = run_blocking(move || {
+            let live = Query::new(Wanted::Live);
+            Ok(page_of_hosts(&shared.settings.list_over(&hosts, &live, fleet)?))
+        });
+        let kind = "text/plain; version=0.0.4; charset=utf-8";
+        let page = page.await?;
+        return Ok(Handled::Answered(([(header::CONTENT_TYPE, kind)], page).into_response()));
+    }
     let [host] = hosts.as_slice() else {
         return Err(Problem::usage("this is asked of one machine at a time"));
     };
-    let target = if rest.is_empty() { path } else { format!("{path}?{rest}") };
+    let target = if rest.is_empty() { path.clone() } else { format!("{path}?{rest}") };
+    if reads && streams(&path) {
+        let cursor = request.headers().get("last-event-id").and_then(|cursor| cursor.to_str().ok());
+        let (name, cursor, asked) = (host.clone(), cursor.map(str::to_owned), target.clone());
+        let settings = shared.settings.clone();
+        let events = run_blocking(move || Ok(settings.listen(&name, &asked, cursor.as_deref())?)).await?;
+        if let Some(events) = events {
+            return Ok(Handled::Answered(stream(shared, host.clone(), events)));
+        }
+        let (head, body) = request.into_parts();
+        return here(head, body, &target);
+    }
     let (head, body) = request.into_parts();
     let bytes = to_bytes(body, WORDS).await.map_err(|_| {
         Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "usage", format!("the body has more than {WORDS} bytes"))
@@ -122,19 +163,66 @@ async fn passed(
         Ok(settings.pass_on(&name, FarRequest { method: &method, target: &asked, body: body.as_deref() })?)
     });
     match far.await? {
-        Passed::Here => {
-            let mut request = Request::from_parts(head, text.into());
-            *request.uri_mut() = local(&target)?;
-            Ok(Handled::Here(request))
-        }
+        Passed::Here => here(head, text.into(), &target),
         Passed::Answered { status, body } => Ok(Handled::Answered(named(host, status, &body))),
     }
 }
 
-fn local(target: &str) -> Result<Uri, Problem> {
+/// The request without the name of this machine in it.
+fn here(head: Parts, body: Body, target: &str) -> Result<Handled, Problem> {
     let target: PathAndQuery =
         target.parse().map_err(|_| Problem::usage("the address is not well encoded"))?;
-    Ok(Uri::from(target))
+    let mut request = Request::from_parts(head, body);
+    *request.uri_mut() = Uri::from(target);
+    Ok(Handled::Here(request))
+}
+
+/// Passes the events of another machine on until one of the three has gone. If it is that machine, the last event is an
+/// `error` with a problem.
+fn stream(shared: Arc<Shared>, host: String, mut events: Box<dyn Events>) -> Response {
+    // The channel is small: a client that does not read only holds up its own stream.
+    let (sender, receiver) = mpsc::channel(16);
+    std::thread::spawn(move || {
+        let lost = loop {
+            if sender.is_closed() || *shared.phase.borrow() != Phase::Serving {
+                return;
+            }
+            match events.next(Some(TICK)) {
+                Ok(Some(event)) => {
+                    let passed = events.cursor().into_iter().fold(sse::Event::default(), sse::Event::id);
+                    let passed = passed.event(&event.kind).data(of(&host, &event.data));
+                    if sender.blocking_send(passed).is_err() {
+                        return;
+                    }
+                    if event.kind == "end" || event.kind == "error" {
+                        return;
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                    if events.last_heard().elapsed() > SILENCE {
+                        break format!("nothing came for {} s", SILENCE.as_secs());
+                    }
+                }
+                Ok(None) => break "the stream ended".to_owned(),
+                Err(error) => break error.to_string(),
+            }
+        };
+        let words = format!("{host} is not heard any more: {lost}");
+        let problem = Problem::of(ErrorKind::Incomplete, words).hint("ask again from behind the last id");
+        let _ = sender.blocking_send(sse::Event::default().event("error").data(written(&problem)));
+    });
+    let lines = futures_util::stream::unfold(receiver, |mut receiver| async move {
+        let event: sse::Event = receiver.recv().await?;
+        Some((Ok::<_, Infallible>(event), receiver))
+    });
+    Sse::new(lines).keep_alive(KeepAlive::default()).into_response()
+}
+
+/// The data of an event, under the name by which its machine was asked.
+fn of(host: &str, data: &str) -> String {
+    let Ok(mut value) = serde_json::from_str::<Value>(data) else { return data.to_owned() };
+    name(host, &mut value);
+    value.to_string()
 }
 
 /// The answer of a machine, with the name under which it was asked.
@@ -187,14 +275,15 @@ mod tests {
         assert_eq!((hosts, rest.as_str()), (vec!["box".to_owned(), "a-b".to_owned()], "all&cwd=%2Fa%26b"));
         assert_eq!(split(None).unwrap(), (Vec::new(), String::new()));
         assert!(split(Some("host")).is_err() && split(Some("host=%zz")).is_err());
-        for open in ["/v1/sessions", "/v1/sessions/x/stop", "/v1/inbox"] {
+        for open in ["/v1/sessions", "/v1/sessions/x/stop", "/v1/inbox", "/v1/events", "/metrics"] {
             assert!(reaches(open), "{open}");
         }
-        for own in
-            ["/v1/events", "/v1/sessions/x/messages/stream", "/v1/daemon", "/v1/daemon/stop", "/metrics"]
-        {
+        for own in ["/v1/hosts", "/v1/daemon", "/v1/daemon/stop", "/healthz", "/openapi.json"] {
             assert!(!reaches(own), "{own}");
         }
+        let streamed =
+            ["/v1/events", "/v1/search", "/v1/sessions/x/messages/stream", "/v1/sessions"].map(streams);
+        assert_eq!(streamed, [true, true, true, false]);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use agentctl_model::{DirectoryHolder, LockType};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::git::{git, git_about, text_of};
 use super::list::{Listed, bases, changes, listed, unpushed};
@@ -12,7 +12,7 @@ use super::{UndoResult, WorktreeError, common_folder, delete_branch, hold};
 use crate::worktree::root::real_path;
 
 /// Why a tree is not simply removed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LossKind {
     Changed,
@@ -25,7 +25,7 @@ pub enum LossKind {
 }
 
 /// One thing that would be lost or disturbed, in words and by name.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Loss {
     pub kind: LossKind,
@@ -42,7 +42,7 @@ impl Loss {
 }
 
 /// What was done with one tree, or would be.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Cleaning {
     pub path: String,

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::git::{Settings, git, git_set, text_of};
 use super::{WorktreeError, commit_of, common_folder};
@@ -50,7 +50,7 @@ impl fmt::Display for Changes {
 }
 
 /// What would be lost with a working tree.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TreeState {
     /// Everything is committed and kept elsewhere.
@@ -68,7 +68,7 @@ pub enum TreeState {
 }
 
 /// A working tree and its state.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Worktree {
     pub path: String,

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use agentctl_model::{DirectoryHolder, SourceReport};
 use jiff::Timestamp;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{CleanOptions, Cleaning, Made, Worktree, WorktreeError, clean, linked, list};
 use crate::{Fleet, Locks, Query, Wanted};
 
 /// What `worktree list --json` prints and `GET /v1/worktrees` answers.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Trees {
     /// The main one first.
@@ -20,7 +20,7 @@ pub struct Trees {
 }
 
 /// A working tree, and who is in it.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct HeldTree {
     #[serde(flatten)]
     pub tree: Worktree,
@@ -29,11 +29,11 @@ pub struct HeldTree {
 }
 
 /// What `worktree create --json` prints and `POST /v1/worktrees` answers.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NewTree {
-    path: String,
-    branch: String,
+    pub path: String,
+    pub branch: String,
     created_branch: bool,
     /// Where the branch stands.
     commit: String,
@@ -51,7 +51,7 @@ impl From<Made> for NewTree {
 }
 
 /// What `worktree clean --json` prints and `POST /v1/worktrees/clean` answers.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Cleaned {
     pub dry_run: bool,
@@ -62,7 +62,7 @@ pub struct Cleaned {
 }
 
 /// A working tree that could not be looked at, and why.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct FailedTree {
     pub path: String,
     pub error: String,

@@ -5,6 +5,8 @@
 //! roster and does not answer, the server is asked whether it is connected.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use agentctl_files::kernel;
@@ -18,7 +20,7 @@ use super::message::{self, AnswerHead, RequestHead, VERSION};
 use super::subjects::{self, BUCKETS, Tree};
 use crate::failure::{RoadFailure, Step};
 use crate::name::HostName;
-use crate::road::Answer;
+use crate::road::{Answer, Ask};
 
 /// How many hosts that were asked a moment ago may still be about to answer.
 const AT_ONCE: usize = 2_000;
@@ -31,6 +33,9 @@ const TICK: Duration = Duration::from_millis(10);
 const LINGER: (Duration, Duration) = (Duration::from_millis(30), Duration::from_millis(250));
 /// How many answers with further parts are completed at once.
 const COMPLETED_AT_ONCE: usize = 32;
+/// How many answers may wait to be understood, and how many threads understand them at most.
+const UNREAD: usize = 256;
+const MOST_READERS: usize = 8;
 
 /// What one host said.
 #[derive(Debug)]
@@ -63,61 +68,118 @@ struct First {
 }
 
 impl Bus {
-    /// Asks every host for this, and makes of each answer what `digest` does.
+    /// Asks every host this question, and makes of each answer what `digest` does.
     pub fn gather<T>(
         &self,
-        target: &str,
-        digest: impl Fn(Answer) -> Result<T, RoadFailure>,
-    ) -> Result<Gathered<T>, RoadFailure> {
+        ask: Ask<'_>,
+        digest: impl Fn(Answer) -> Result<T, RoadFailure> + Sync,
+    ) -> Result<Gathered<T>, RoadFailure>
+    where
+        T: Send,
+    {
         let (names, roster) = match self.roster() {
             Ok(names) => (names, None),
             Err(failure) => (Vec::new(), Some(failure)),
         };
-        let asked = self.line.ask_all(target, &names, roster.is_some(), digest);
-        let hosts = self.block_on(asked)?;
+        let is_unknown = roster.is_some();
+        // Answers are understood beside the thread that hears them: of many machines that takes longer than hearing them.
+        let (unread, answers) = sync_channel(UNREAD);
+        let answers = Mutex::new(answers);
+        let readers = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_READERS);
+        let read = || {
+            let mut all = Vec::new();
+            let next = || answers.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            while let Ok(Unread { name, head, body, took }) = next() {
+                let answer = digest(Answer { status: head.status, body });
+                all.push(said(name, answer, Some(head), took));
+            }
+            all
+        };
+        let (asked, heard) = std::thread::scope(|scope| {
+            let readers: Vec<_> = (0..readers).map(|_| scope.spawn(read)).collect();
+            let asked = self.block_on(self.line.ask_all(ask, &names, is_unknown, unread));
+            let heard: Vec<Heard<T>> =
+                readers.into_iter().flat_map(|reader| reader.join().unwrap_or_default()).collect();
+            (asked, heard)
+        });
+        let mut done: BTreeMap<HostName, Heard<T>> = BTreeMap::new();
+        let failed = asked?
+            .into_iter()
+            .map(|(name, Unheard { failure, head, took })| said(name, Err(failure), head, took));
+        failed.chain(heard).for_each(|heard| put(&mut done, heard));
+        // Nobody is left out, not even one whose answer a reader could not bear.
+        for name in &names {
+            if !done.contains_key(name) {
+                let failure = garbage("it could not be understood");
+                put(&mut done, said(name.clone(), Err(failure), None, Duration::ZERO));
+            }
+        }
+        let known: BTreeSet<&HostName> = names.iter().collect();
+        let mut hosts: Vec<Heard<T>> = done.into_values().collect();
+        for heard in &mut hosts {
+            heard.is_stranger = !is_unknown && !known.contains(&heard.name);
+        }
         Ok(Gathered { hosts, roster })
     }
 }
 
+/// A whole answer that nobody has understood yet.
+struct Unread {
+    name: HostName,
+    head: AnswerHead,
+    body: Vec<u8>,
+    took: Duration,
+}
+
+/// Why there is no whole answer of a host; the head of the answer, if it began one.
+struct Unheard {
+    failure: RoadFailure,
+    head: Option<AnswerHead>,
+    took: Duration,
+}
+
 /// One question to all, while it is being answered.
-struct Round<'n, T, D> {
+struct Round<'n> {
     timeout: Duration,
     /// Whether the roster could not be read.
     is_unknown: bool,
-    digest: D,
     /// Those that are still to be asked.
     groups: VecDeque<(u8, Vec<&'n HostName>)>,
     /// Those that were asked and have not answered, and when they were asked.
     waiting: BTreeMap<&'n HostName, Instant>,
     /// Answers of which only the first part is here.
     begun: VecDeque<First>,
-    done: BTreeMap<HostName, Heard<T>>,
+    /// Where whole answers go.
+    unread: SyncSender<Unread>,
+    failed: Vec<(HostName, Unheard)>,
     began: Instant,
     last_asked: Instant,
     last_heard: Instant,
 }
 
-impl<'n, T, D: Fn(Answer) -> Result<T, RoadFailure>> Round<'n, T, D> {
-    fn new(names: &'n [HostName], is_unknown: bool, timeout: Duration, digest: D) -> Self {
+impl<'n> Round<'n> {
+    fn new(names: &'n [HostName], is_unknown: bool, timeout: Duration, unread: SyncSender<Unread>) -> Self {
         let now = Instant::now();
         Self {
             timeout,
             is_unknown,
-            digest,
             groups: groups(names),
             waiting: BTreeMap::new(),
             begun: VecDeque::new(),
-            done: BTreeMap::new(),
+            unread,
+            failed: Vec::new(),
             began: now,
             last_asked: now,
             last_heard: now,
         }
     }
 
-    /// The group to ask now, if not too many are about to answer.
-    fn next_group(&mut self, now: Instant) -> Option<u8> {
+    /// The group to ask now, if not too many are about to answer. Those that take long are counted out at a look only.
+    fn next_group(&mut self, now: Instant, is_look: bool) -> Option<u8> {
         let is_recent = |asked: &&Instant| now.duration_since(**asked) < PROMPT;
-        if self.groups.is_empty() || self.waiting.values().filter(is_recent).count() >= AT_ONCE {
+        let has_room = self.waiting.len() < AT_ONCE
+            || (is_look && self.waiting.values().filter(is_recent).count() < AT_ONCE);
+        if self.groups.is_empty() || !has_room {
             return None;
         }
         let (bucket, members) = self.groups.pop_front()?;
@@ -146,7 +208,7 @@ impl<'n, T, D: Fn(Answer) -> Result<T, RoadFailure>> Round<'n, T, D> {
     fn give_up(&mut self, name: &HostName, why: &Unanswered) {
         if let Some(asked) = self.waiting.remove(name) {
             let failure = unheard(why, Step::Program, self.timeout);
-            self.done.insert(name.clone(), said(name.clone(), Err(failure), None, asked.elapsed()));
+            self.failed.push((name.clone(), Unheard { failure, head: None, took: asked.elapsed() }));
         }
     }
 
@@ -156,7 +218,9 @@ impl<'n, T, D: Fn(Answer) -> Result<T, RoadFailure>> Round<'n, T, D> {
         self.last_heard = Instant::now();
         let took = self.waiting.remove(&name).unwrap_or(self.began).elapsed();
         match message::decode_answer(payload) {
-            Err(why) => put(&mut self.done, said(name, Err(garbage(&why)), None, took)),
+            Err(why) => {
+                self.failed.push((name, Unheard { failure: garbage(&why), head: None, took }));
+            }
             Ok((head, body)) => {
                 let first = First { name, body: body.to_vec(), took, head };
                 if first.head.more.is_some() {
@@ -170,33 +234,37 @@ impl<'n, T, D: Fn(Answer) -> Result<T, RoadFailure>> Round<'n, T, D> {
 
     fn complete(&mut self, first: First, completed: Result<(), RoadFailure>) {
         let First { name, head, body, took } = first;
-        let answer = completed.and_then(|()| (self.digest)(Answer { status: head.status, body }));
-        put(&mut self.done, said(name, answer, Some(head), took));
+        match completed {
+            // It is refused only when the readers are gone, and then nobody waits for it either.
+            Ok(()) => drop(self.unread.send(Unread { name, head, body, took })),
+            Err(failure) => self.failed.push((name, Unheard { failure, head: Some(head), took })),
+        }
     }
 }
 
 impl Line {
-    async fn ask_all<T>(
+    /// Sends every whole answer to where it is understood, and returns why the others have none.
+    async fn ask_all(
         &self,
-        target: &str,
+        ask: Ask<'_>,
         names: &[HostName],
         is_unknown: bool,
-        digest: impl Fn(Answer) -> Result<T, RoadFailure>,
-    ) -> Result<Vec<Heard<T>>, RoadFailure> {
+        unread: SyncSender<Unread>,
+    ) -> Result<Vec<(HostName, Unheard)>, RoadFailure> {
         let lost = |error: &dyn std::fmt::Display| {
             RoadFailure::new(Step::Connect, format!("the bus was lost: {error}"))
         };
         let nonce = HEXLOWER.encode(&kernel::random::<16>().map_err(|error| lost(&error))?);
         let mine = subjects::answers(&self.settings.asker, &nonce);
         let mut answers = self.client.subscribe(mine.clone()).await.map_err(|error| lost(&error))?;
-        let payload = message::encode(&self.question(target, nonce), &[]);
-        let mut round = Round::new(names, is_unknown, self.settings.timeout, digest);
+        let payload = message::encode(&self.question(ask, nonce), &[]);
+        let mut round = Round::new(names, is_unknown, self.settings.timeout, unread);
         let mut completing = FuturesUnordered::new();
         let mut next_look = round.began;
         let mut is_probed = false;
         loop {
             let now = Instant::now();
-            while let Some(bucket) = round.next_group(now) {
+            while let Some(bucket) = round.next_group(now, now >= next_look) {
                 let asked = self.client.publish(subjects::fan_out(bucket), payload.clone().into()).await;
                 asked.map_err(|error| lost(&error))?;
             }
@@ -234,20 +302,15 @@ impl Line {
                 () = tokio::time::sleep(TICK) => {}
             }
         }
-        let known: BTreeSet<&HostName> = names.iter().collect();
-        let mut hosts: Vec<Heard<T>> = round.done.into_values().collect();
-        for heard in &mut hosts {
-            heard.is_stranger = !is_unknown && !known.contains(&heard.name);
-        }
-        Ok(hosts)
+        Ok(round.failed)
     }
 
-    fn question(&self, target: &str, nonce: String) -> RequestHead {
+    fn question(&self, ask: Ask<'_>, nonce: String) -> RequestHead {
         RequestHead {
             road: VERSION,
             method: "GET".to_owned(),
-            target: target.to_owned(),
-            accept: "application/json".to_owned(),
+            target: ask.target.to_owned(),
+            accept: ask.accept.to_owned(),
             cursor: None,
             instance: None,
             asker: Some(self.settings.asker.to_string()),

@@ -2,13 +2,14 @@
 //! a person says so. `JetStream` is asked with its own JSON.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::bus::{Bus, Unanswered};
 use super::message::RosterEntry;
-use super::subjects::{ROSTER, ROSTER_STREAM, roster_entry};
+use super::subjects::{HISTORY, ROSTER, ROSTER_STREAM, roster_entry};
 use crate::failure::{RoadFailure, Step};
 use crate::name::HostName;
 
@@ -64,6 +65,19 @@ pub fn stream(copies: usize) -> Value {
     })
 }
 
+/// The stream that keeps events, the oldest of which go by themselves.
+fn history(kept: Duration, copies: usize) -> Value {
+    json!({
+        "name": HISTORY,
+        "subjects": ["agentctl.event.>"],
+        "max_age": u64::try_from(kept.as_nanos()).unwrap_or(u64::MAX >> 1),
+        "num_replicas": copies,
+        "storage": "file",
+        "discard": "old",
+        "allow_direct": true,
+    })
+}
+
 /// What a host writes into its entry, and where.
 pub fn registration(host: &HostName, entry: &RosterEntry) -> (String, Vec<u8>) {
     (roster_entry(host), serde_json::to_vec(entry).unwrap_or_default())
@@ -100,17 +114,27 @@ impl Bus {
 
     /// Makes the roster; `false` if there was one. The user needs the rights of an administrator.
     pub fn make_roster(&self) -> Result<bool, RoadFailure> {
-        let exists = self.jetstream(&format!("STREAM.INFO.{ROSTER_STREAM}"), &json!({}));
+        self.make(ROSTER_STREAM, stream)
+    }
+
+    /// Lets the server keep the events of all hosts for so long; `false` if it does so already.
+    pub fn make_history(&self, kept: Duration) -> Result<bool, RoadFailure> {
+        self.make(HISTORY, |copies| history(kept, copies))
+    }
+
+    fn make(&self, name: &str, stream: impl Fn(usize) -> Value) -> Result<bool, RoadFailure> {
+        let exists = self.jetstream(&format!("STREAM.INFO.{name}"), &json!({}));
         match exists {
             Ok(_) => return Ok(false),
             Err(failure) if failure.step != Step::Program => return Err(failure),
             Err(_) => {}
         }
-        let servers = self.line.client.server_info().connect_urls.len();
-        let mut copies = servers.clamp(1, MOST_COPIES);
+        // A cluster that does not tell its other servers still has those that the settings name.
+        let told = self.line.client.server_info().connect_urls.len();
+        let named = self.line.settings.url.split(',').filter(|one| !one.trim().is_empty()).count();
+        let mut copies = told.max(named).clamp(1, MOST_COPIES);
         loop {
-            let made = self.jetstream(&format!("STREAM.CREATE.{ROSTER_STREAM}"), &stream(copies));
-            match made {
+            match self.jetstream(&format!("STREAM.CREATE.{name}"), &stream(copies)) {
                 Ok(_) => return Ok(true),
                 // Not every server that was named keeps streams.
                 Err(failure) if copies > 1 && failure.step == Step::Answer => copies -= 1,

@@ -42,6 +42,8 @@ pub struct NatsSettings {
     pub timeout: Duration,
     /// The roster, where the server keeps none.
     pub hosts: Option<Vec<HostName>>,
+    /// How long the server keeps events, if it is to keep them at all.
+    pub history: Option<Duration>,
     pub serve: Serve,
     /// Whether requests may ask for permission modes above `default`.
     pub allows_bypass: bool,

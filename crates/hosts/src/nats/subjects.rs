@@ -10,6 +10,8 @@ pub const BUCKETS: u8 = 64;
 /// The roster: a bucket of the server's key-value store, and the stream behind it.
 pub const ROSTER: &str = "agentctl_hosts";
 pub const ROSTER_STREAM: &str = "KV_agentctl_hosts";
+/// The stream that keeps events, where one was asked for.
+pub const HISTORY: &str = "agentctl_events";
 
 /// What a request may do: two trees, so that the server can grant one without the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

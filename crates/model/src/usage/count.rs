@@ -94,11 +94,14 @@ impl Window {
 }
 
 /// One session, as far as counting needs it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Spender {
     pub key: SessionKey,
     /// The machine that it is on.
     pub host: String,
+    /// Where the time that counts begins by the clock of another machine, which may differ from the one here.
+    #[serde(default)]
+    pub since: Option<Timestamp>,
     pub name: Option<String>,
     /// The repository or folder that it works in.
     pub place: Option<String>,
@@ -176,6 +179,7 @@ pub fn count(
         let call = paid.call();
         let at = call.at.or(spender.updated_at).or(spender.started_at);
         let is_free = call.tokens.sum() == 0 && call.cost.is_none_or(|cost| cost <= 0.0);
+        let window = Window { since: spender.since.or(window.since), ..window };
         if is_free || !spender.is_counted || !window.has(at) {
             continue;
         }
@@ -271,10 +275,13 @@ impl Shares {
         if !spenders.iter().any(|spender| with_figure(spender).is_some()) {
             return Self { rates };
         }
-        let mut families: HashMap<(&str, &str, &str), Vec<usize>> = HashMap::new();
+        // A session that was copied to another machine has its figure there too.
+        let mut families: HashMap<(&str, &str, &str, &str), Vec<usize>> = HashMap::new();
         for (index, spender) in spenders.iter().enumerate() {
             let head = spender.subagent_of.as_deref().unwrap_or(&spender.key.id);
-            families.entry((&spender.key.adapter, &spender.key.root, head)).or_default().push(index);
+            let family =
+                (spender.host.as_str(), spender.key.adapter.as_str(), spender.key.root.as_str(), head);
+            families.entry(family).or_default().push(index);
         }
         for members in families.into_values() {
             // Two files with figures for one session tell the same figure.

@@ -5,13 +5,15 @@ pub mod count;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use crate::session::Tokens;
 
 pub use count::{Basis, By, CallPrice, Priced, Spender, Total, UsageReport, UsageRow, Window, count};
 
 /// One call of a model, as the agent's own records tell it.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Call {
     /// When its first record was written.
     pub at: Option<Timestamp>,

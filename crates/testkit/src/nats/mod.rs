@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-pub use self::responders::{Responder, Script, respond};
+pub use self::responders::{Liar, Responder, Script, respond};
 pub use self::wire::{RawMessage, RawNats};
 use crate::home::TestHome;
 use crate::skip::Skip;
@@ -35,12 +35,17 @@ impl NatsServer {
 
     /// The same for one of several servers.
     pub fn start_as(home: &TestHome, name: &str, config: &str) -> Result<Self, Skip> {
+        Self::start_at(home, name, "127.0.0.1", config)
+    }
+
+    /// The same for one that listens at this address, inside a network that the test made.
+    pub fn start_at(home: &TestHome, name: &str, address: &str, config: &str) -> Result<Self, Skip> {
         let program = tools::nats_server()?;
         let folder = home.work_dir(name);
         let port = free_port();
         let streams = folder.join("streams");
         let text = format!(
-            "listen: \"127.0.0.1:{port}\"\njetstream {{ store_dir: {:?} }}\n{config}\n",
+            "listen: \"{address}:{port}\"\njetstream {{ store_dir: {:?} }}\n{config}\n",
             streams.display().to_string()
         );
         let path = folder.join("server.conf");

@@ -1,6 +1,7 @@
 //! Hosts of the bus that answer as they are told to: well, badly or never. Many of them live in one process.
 
 use std::io;
+use std::net::{Shutdown, TcpStream};
 use std::thread::JoinHandle;
 
 use serde_json::{Value, json};
@@ -63,6 +64,34 @@ pub fn respond(port: u16, hosts: &[Responder], connections: usize) -> io::Result
         }));
     }
     Ok(threads)
+}
+
+/// One host that answers until this value is dropped.
+#[derive(Debug)]
+pub struct Liar(TcpStream);
+
+impl Liar {
+    pub fn begin(port: u16, host: Responder) -> io::Result<Self> {
+        let mut raw = RawNats::connect(port)?;
+        raw.subscribe(&format!("agentctl.read.all.{}", host.bucket), &format!("{}-i", host.name), 0)?;
+        raw.subscribe(&format!("agentctl.read.{}.>", host.name), &host.name, 1)?;
+        raw.settle()?;
+        let stream = raw.stream()?;
+        std::thread::spawn(move || {
+            while let Ok(message) = raw.receive() {
+                if answer(&mut raw, &host, &message).is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Self(stream))
+    }
+}
+
+impl Drop for Liar {
+    fn drop(&mut self) {
+        let _ = self.0.shutdown(Shutdown::Both);
+    }
 }
 
 fn answer(raw: &mut RawNats, host: &Responder, message: &RawMessage) -> io::Result<()> {

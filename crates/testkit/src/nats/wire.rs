@@ -32,6 +32,11 @@ impl RawNats {
         Ok(raw)
     }
 
+    /// The connection itself: who shuts it down ends everything that reads from it.
+    pub fn stream(&self) -> io::Result<TcpStream> {
+        self.reader.get_ref().try_clone()
+    }
+
     fn line(&mut self) -> io::Result<String> {
         let mut line = String::new();
         if self.reader.read_line(&mut line)? == 0 {

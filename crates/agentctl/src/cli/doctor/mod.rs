@@ -9,6 +9,7 @@ mod screen;
 
 pub(crate) use report::Report;
 
+use super::host_args::HostArgs;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -30,12 +31,16 @@ pub(crate) struct Args {
     /// Start each agent over ACP that is installed, and ask what it offers
     #[arg(long)]
     acp: bool,
+    #[command(flatten)]
+    hosts: HostArgs,
     /// The findings as JSON
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
+    // It looks at programs and files by the environment of whoever asks, which no request carries.
+    args.hosts.only_here(surroundings, "doctor")?;
     let mut report = report::examine(surroundings, args.acp);
     if args.reap {
         let reaped = reap::reap(args.yes, surroundings, out)?;

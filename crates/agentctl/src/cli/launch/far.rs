@@ -21,7 +21,7 @@ use crate::output::Output;
 use crate::render::table::{Cell, Column, Table};
 use crate::render::width::wrap;
 use crate::render::{json as writer, style};
-use crate::surroundings::Surroundings;
+use crate::surroundings::{Surroundings, own_program};
 
 /// What a machine is to launch.
 struct Share {
@@ -47,10 +47,6 @@ pub(super) fn run(
     if args.dry_run {
         return Err(usage("--dry-run shows what this machine would start").hint("leave out --host"));
     }
-    if asked.local {
-        return Err(usage("a launch is spread over other machines only")
-            .hint("launch here without --host, with the same --group"));
-    }
     let matrix = args.matrix.as_deref().map(|path| matrix::read(&surroundings.meant(path))).transpose()?;
     let listed = matrix.as_ref();
     let prompt = args.prompt.alone(listed.and_then(|matrix| matrix.prompt.as_deref()))?;
@@ -62,7 +58,13 @@ pub(super) fn run(
     };
     let body = args.body(prompt.as_deref(), cwd.as_deref())?;
     let side_by_side = matrix.is_some() || slots.len() > 1;
-    let hosts = asked.each();
+    let mut hosts = asked.each();
+    if asked.local {
+        let unknown = |error: std::io::Error| {
+            Failure::new(ErrorKind::Failed, format!("cannot find this program: {error}"))
+        };
+        hosts.insert(0, Arc::new(RosterHost::here(own_program().map_err(unknown)?)));
+    }
     if let ([host], [slot], false) = (hosts.as_slice(), slots.as_slice(), side_by_side) {
         let body = with(body, slot.pairs().chain(args.worktree_body()?));
         return one(args, host, &Value::Object(body), surroundings, out);
@@ -145,7 +147,7 @@ fn several(
                 exit = exit.or_worse(error.kind.into());
                 let hint = error.hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
                 let error = format!("{}{hint}", error.message);
-                failed.push(FailedSlot { slot: share.host.name.to_string(), error });
+                failed.push(FailedSlot { slot: share.host.known_as(), error });
             }
             Err(gone) => return Err(gone),
         }

@@ -5,9 +5,8 @@ mod far_follow;
 use std::time::{Duration, Instant};
 
 use agentctl_fleet::{Purpose, Query};
-use agentctl_model::{ErrorKind, Status, Surveyed, text};
+use agentctl_model::{Entry, ErrorKind, Status, Surveyed, text};
 
-use super::host_args::only_there;
 use super::peek::{Reader, print_last};
 use super::target::Target;
 use crate::exit_codes::Exit;
@@ -51,10 +50,14 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     let found = args.target.find(Purpose::Read, &link, surroundings, out)?;
     let mut reader = Reader::new(args.json, surroundings, out);
     if let Some(hit) = &args.at {
-        if let Some(far) = &found.far {
-            return Err(only_there(&far.name, "logs --at"));
-        }
-        return print_around(&link, &found.found, hit, args.count, &mut reader, out);
+        let around = if let Some(far) = &found.far {
+            Some(far.entries_around(&found.found, hit, args.count)?)
+        } else {
+            let both = (args.count / 2, args.count.saturating_sub(args.count / 2 + 1));
+            let read = link.fleet.read_around(&found.found, hit, both);
+            read.map_err(|error| Failure::new(ErrorKind::Failed, error.to_string()))?
+        };
+        return print_around(around, hit, &mut reader, out);
     }
     match &found.far {
         Some(far) if args.follow => {
@@ -69,16 +72,11 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
 
 /// Prints the entries around a hit, which stands in the middle of them.
 fn print_around(
-    link: &Link,
-    session: &Surveyed,
+    around: Option<(Vec<Entry>, usize)>,
     hit: &str,
-    count: usize,
     reader: &mut Reader<'_>,
     out: &mut Output,
 ) -> Result<Exit, Failure> {
-    let both = (count / 2, count.saturating_sub(count / 2 + 1));
-    let around = link.fleet.read_around(session, hit, both);
-    let around = around.map_err(|error| Failure::new(ErrorKind::Failed, error.to_string()))?;
     let Some((entries, at)) = around else {
         let words = format!("nothing stands at `{}` in this session", text::one_line(hit));
         return Err(Failure::new(ErrorKind::NotFound, words).hint("its records were rewritten; search again"));

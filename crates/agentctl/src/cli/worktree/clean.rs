@@ -2,14 +2,16 @@
 //! the others.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use agentctl_fleet::worktree::{CleanOptions, Cleaned, Cleaning, FailedTree, LossKind, WorktreeSelection};
 use agentctl_model::{ErrorKind, text};
 
 use super::super::coverage;
+use super::super::host_args::HostArgs;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
+use crate::link::hosts::RosterHost;
 use crate::output::Output;
 use crate::render::json;
 use crate::render::style::Tone;
@@ -42,6 +44,8 @@ pub(crate) struct Args {
     /// Only say what would be done and lost
     #[arg(long)]
     dry_run: bool,
+    #[command(flatten)]
+    hosts: HostArgs,
     /// One JSON object: dryRun, worktrees, sources
     #[arg(long)]
     json: bool,
@@ -57,16 +61,12 @@ pub(super) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
         let path = text::one_line(&path.to_string_lossy());
         return Err(failure.hint(format!("`agentctl worktree clean --all --repo {path}` says of which one")));
     }
-    let repository = surroundings.repository(args.repo.as_ref());
-    let which = if args.all {
-        WorktreeSelection::All
-    } else {
-        WorktreeSelection::These(args.paths.iter().map(|path| surroundings.meant(path)).collect())
+    let far = args.hosts.one(surroundings)?;
+    let far = far.as_deref();
+    let cleaned = match far {
+        Some(far) => there(args, far)?,
+        None => here(args, surroundings)?,
     };
-    let options =
-        CleanOptions { force: args.force, delete_branch: args.delete_branch, dry_run: args.dry_run };
-    let (locks, now) = (surroundings.locks()?, surroundings.now());
-    let cleaned = surroundings.fleet()?.clean_worktrees(&repository, which, options, &locks, now)?;
     let kept = cleaned.worktrees.iter().any(|cleaning| !cleaning.removed);
     let exit = match (cleaned.failed.is_empty(), kept) {
         (false, _) => Exit::Failed,
@@ -77,17 +77,49 @@ pub(super) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
         json::answer(out, &cleaned)?;
         return Ok(exit);
     }
-    print(&cleaned, surroundings, out)?;
+    print(&cleaned, far, surroundings, out)?;
     coverage::warn(&cleaned.sources, surroundings, out);
     Ok(exit)
 }
 
-fn print(cleaned: &Cleaned, surroundings: &Surroundings, out: &mut Output) -> Result<(), Failure> {
+/// The same on another machine, where folders are named from / on.
+fn there(args: &Args, far: &RosterHost) -> Result<Cleaned, Failure> {
+    // Any folder in the repository names it, and a working tree is one.
+    let repository = super::there(args.repo.as_ref().or(args.paths.first()))?;
+    let body = serde_json::json!({
+        "repository": repository, "paths": args.paths, "all": args.all, "force": args.force,
+        "deleteBranch": args.delete_branch, "dryRun": args.dry_run,
+    });
+    let mut cleaned: Cleaned = far.done(("POST", "/v1/worktrees/clean"), &body, super::GIT)?;
+    far.name_sources(&mut cleaned.sources);
+    Ok(cleaned)
+}
+
+fn here(args: &Args, surroundings: &Surroundings) -> Result<Cleaned, Failure> {
+    let repository = surroundings.repository(args.repo.as_ref());
+    let which = if args.all {
+        WorktreeSelection::All
+    } else {
+        WorktreeSelection::These(args.paths.iter().map(|path| surroundings.meant(path)).collect())
+    };
+    let options =
+        CleanOptions { force: args.force, delete_branch: args.delete_branch, dry_run: args.dry_run };
+    let (locks, now) = (surroundings.locks()?, surroundings.now());
+    Ok(surroundings.fleet()?.clean_worktrees(&repository, which, options, &locks, now)?)
+}
+
+fn print(
+    cleaned: &Cleaned,
+    far: Option<&RosterHost>,
+    surroundings: &Surroundings,
+    out: &mut Output,
+) -> Result<(), Failure> {
     if cleaned.worktrees.is_empty() && cleaned.failed.is_empty() {
         writeln!(out, "no working trees were added to this repository")?;
     }
     for cleaning in &cleaned.worktrees {
-        print_one(cleaning, cleaned.dry_run, surroundings, out)?;
+        let path = super::shown(&cleaning.path, far, surroundings);
+        print_one(cleaning, &path, cleaned.dry_run, out)?;
     }
     for FailedTree { error, .. } in &cleaned.failed {
         out.error(error);
@@ -101,19 +133,13 @@ fn print(cleaned: &Cleaned, surroundings: &Surroundings, out: &mut Output) -> Re
     Ok(())
 }
 
-fn print_one(
-    cleaning: &Cleaning,
-    dry_run: bool,
-    surroundings: &Surroundings,
-    out: &mut Output,
-) -> Result<(), Failure> {
+fn print_one(cleaning: &Cleaning, path: &str, dry_run: bool, out: &mut Output) -> Result<(), Failure> {
     let (word, tone) = match (cleaning.removed, dry_run) {
         (true, false) => ("removed", Tone::Good),
         (true, true) => ("would remove", Tone::Good),
         (false, false) => ("kept", Tone::Attention),
         (false, true) => ("would keep", Tone::Attention),
     };
-    let path = surroundings.shown(Path::new(&cleaning.path));
     writeln!(out, "{} {path}", out.paint.apply(tone, word))?;
     if let Some(branch) = &cleaning.branch {
         let fate = match (cleaning.branch_deleted, dry_run) {
@@ -126,7 +152,7 @@ fn print_one(
     }
     for loss in &cleaning.losses {
         let lost = if cleaning.removed { "lost: " } else { "" };
-        writeln!(out, "  {lost}{}", loss.summary)?;
+        writeln!(out, "  {lost}{}", text::one_line(&loss.summary))?;
         named(&loss.items, out)?;
     }
     if cleaning.removed && !cleaning.ignored.is_empty() {

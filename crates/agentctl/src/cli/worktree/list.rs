@@ -1,15 +1,19 @@
 //! `agentctl worktree list`: each working tree, its state, and the sessions in it.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use agentctl_fleet::worktree::{HeldTree, TreeState, Worktree};
+use agentctl_daemon::joined;
+use agentctl_fleet::worktree::{HeldTree, TreeState, Trees, Worktree};
+use agentctl_hosts::Ask;
 use agentctl_model::text;
 use agentctl_model::{DirectoryHolder, LockType};
 
 use super::super::coverage;
+use super::super::host_args::HostArgs;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
+use crate::link::hosts::{RosterHost, Unanswered, understood};
 use crate::output::Output;
 use crate::render::json;
 use crate::render::sessions::short_ids;
@@ -23,31 +27,49 @@ pub(crate) struct Args {
     /// The repository, or any folder in it [default: where you are]
     #[arg(value_name = "REPO", value_hint = clap::ValueHint::DirPath)]
     repository: Option<PathBuf>,
+    #[command(flatten)]
+    hosts: HostArgs,
     /// One JSON object: worktrees, sources
     #[arg(long)]
     json: bool,
 }
 
 pub(super) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
-    let repository = surroundings.repository(args.repository.as_ref());
-    let trees = surroundings.fleet()?.worktrees(&repository, &surroundings.locks()?, surroundings.now())?;
+    let far = args.hosts.one(surroundings)?;
+    let far = far.as_deref();
+    let trees = match far {
+        None => {
+            let repository = surroundings.repository(args.repository.as_ref());
+            surroundings.fleet()?.worktrees(&repository, &surroundings.locks()?, surroundings.now())?
+        }
+        Some(far) => {
+            let repository = super::there(args.repository.as_ref())?;
+            let target = format!("/v1/worktrees?{}", joined(&[("repository", repository)]));
+            let asked = far.ask(Ask::get(&target), super::GIT).map_err(Unanswered::Road);
+            let mut trees: Trees =
+                asked.and_then(|answer| understood(&answer)).map_err(|why| far.refused(why))?;
+            far.name_sources(&mut trees.sources);
+            trees
+        }
+    };
     if args.json {
         json::answer(out, &trees)?;
         return Ok(Exit::Done);
     }
-    for line in table(&trees.worktrees, surroundings).lines(out.width(), out.paint) {
+    for line in table(&trees.worktrees, far, surroundings).lines(out.width(), out.paint) {
         writeln!(out, "{line}")?;
     }
     for HeldTree { tree, .. } in &trees.worktrees {
         if let Some(error) = &tree.error {
-            out.warn(&format!("{}: {error}", surroundings.shown(Path::new(&tree.path))));
+            let path = super::shown(&tree.path, far, surroundings);
+            out.warn(&format!("{path}: {}", text::one_line(error)));
         }
     }
     coverage::warn(&trees.sources, surroundings, out);
     Ok(Exit::Done)
 }
 
-fn table(trees: &[HeldTree], surroundings: &Surroundings) -> Table {
+fn table(trees: &[HeldTree], far: Option<&RosterHost>, surroundings: &Surroundings) -> Table {
     let mut table = Table::new(vec![
         Column::flexible("PATH", 20).keep_end(),
         Column::flexible("BRANCH", 10),
@@ -63,7 +85,7 @@ fn table(trees: &[HeldTree], surroundings: &Surroundings) -> Table {
         let state = Cell::new(state(tree), tone(tree.state));
         let state = if tree.locked { state.and(", locked", Tone::Attention) } else { state };
         table.row(vec![
-            Cell::plain(surroundings.shown(Path::new(&tree.path))),
+            Cell::plain(super::shown(&tree.path, far, surroundings)),
             branch,
             if tree.main { state.and(" (main)", Tone::Dim) } else { state },
             users(holders),

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use agentctl_hosts::nats::{BusDoor, NatsRoad};
-use agentctl_hosts::{Connection, Host, HostName, RoadFailure};
+use agentctl_hosts::{Ask, Connection, Host, HostName, RoadFailure};
 use agentctl_model::{CoverageKind, HostReport, Road};
 use serde::de::DeserializeOwned;
 
@@ -55,7 +55,8 @@ impl BusHosts {
         }
     }
 
-    fn names(&self) -> Result<&[HostName], RoadFailure> {
+    /// Every machine of the roster.
+    pub(crate) fn names(&self) -> Result<&[HostName], RoadFailure> {
         if let Some(names) = self.names.get() {
             return Ok(names);
         }
@@ -69,9 +70,9 @@ impl BusHosts {
     }
 
     /// One question to all machines at once, and what each said; `told` completes the row of one that answered.
-    pub(crate) fn hear<T: DeserializeOwned>(
+    pub(crate) fn hear<T: DeserializeOwned + Send>(
         &self,
-        target: &str,
+        ask: Ask<'_>,
         told: impl Fn(&mut HostReport, &T),
     ) -> Vec<Heard<T>> {
         let digest = |answer| {
@@ -82,7 +83,7 @@ impl BusHosts {
                 }
             })
         };
-        let gathered = match self.door.open().and_then(|bus| bus.gather(target, digest)) {
+        let gathered = match self.door.open().and_then(|bus| bus.gather(ask, digest)) {
             Ok(gathered) => gathered,
             Err(failure) => return vec![of_bus(&failure, CoverageKind::Failed)],
         };

@@ -47,7 +47,10 @@ impl Located {
 
 /// An id with its machine in front of it, if it is another one.
 pub(crate) fn full(far: Option<&RosterHost>, id: &str) -> String {
-    far.map_or_else(|| id.to_owned(), |far| format!("{}/{id}", far.name))
+    match far.filter(|far| !far.is_here()) {
+        Some(far) => format!("{}/{id}", far.name),
+        None => id.to_owned(),
+    }
 }
 
 impl RosterHost {
@@ -95,12 +98,12 @@ impl RosterHost {
     }
 
     fn name_session(&self, found: &mut Surveyed) {
-        found.session.host = self.name.to_string();
+        found.session.host = self.known_as();
     }
 
     pub(crate) fn name_sources(&self, sources: &mut [SourceReport]) {
         for source in sources {
-            source.host = self.name.to_string();
+            source.host = self.known_as();
         }
     }
 
@@ -111,13 +114,31 @@ impl RosterHost {
 
     /// The last entries of its conversation, oldest first.
     pub(crate) fn entries(&self, found: &Surveyed, count: usize) -> Result<Vec<Entry>, Failure> {
+        self.page(&path_of(found, "/messages", [("limit", count.to_string())]))
+    }
+
+    /// The entries around a hit of a search, and which of them it is.
+    pub(crate) fn entries_around(
+        &self,
+        found: &Surveyed,
+        hit: &str,
+        count: usize,
+    ) -> Result<(Vec<Entry>, usize), Failure> {
+        let page = |count: usize| {
+            let pairs = [("limit", count.to_string()), ("at", hit.to_owned())];
+            self.page(&path_of(found, "/messages", pairs))
+        };
+        let (alone, entries) = (page(1)?, page(count)?);
+        let at = entries.iter().position(|entry| alone.contains(entry)).unwrap_or(count / 2);
+        Ok((entries, at))
+    }
+
+    fn page(&self, target: &str) -> Result<Vec<Entry>, Failure> {
         #[derive(Deserialize)]
         struct Messages {
             entries: Vec<Entry>,
         }
-        let limit = ("limit", count.to_string());
-        let page: Messages =
-            self.read(Ask::get(&path_of(found, "/messages", [limit]))).map_err(|why| self.refused(why))?;
+        let page: Messages = self.read(Ask::get(target)).map_err(|why| self.refused(why))?;
         Ok(page.entries)
     }
 }

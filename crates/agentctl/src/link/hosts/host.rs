@@ -1,11 +1,14 @@
 //! One other machine, for the length of a command: one connection, kept between its requests.
 
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use agentctl_daemon::Problem;
-use agentctl_hosts::{Answer, Ask, Connection, Events, Greeting, Host, HostName, RoadFailure, Step};
-use agentctl_model::ErrorKind;
+use agentctl_hosts::{
+    Answer, Ask, Connection, Events, Greeting, Host, HostName, LocalRoad, RoadFailure, Step,
+};
+use agentctl_model::{ErrorKind, Road};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -34,6 +37,20 @@ pub(crate) enum Unanswered {
 impl RosterHost {
     pub(crate) fn new(name: HostName, road: Box<dyn Host>) -> Self {
         Self { name, road, kept: Mutex::default() }
+    }
+
+    /// This machine, where it stands among others.
+    pub(crate) fn here(program: PathBuf) -> Self {
+        Self::new(HostName::here(), Box::new(LocalRoad { program }))
+    }
+
+    pub(crate) fn is_here(&self) -> bool {
+        self.road.via() == Road::Local
+    }
+
+    /// The name of the machine in sessions.
+    pub(crate) fn known_as(&self) -> String {
+        if self.is_here() { agentctl_fleet::own_name() } else { self.name.to_string() }
     }
 
     /// What the machine says of itself, from the connection of this command.
@@ -141,7 +158,7 @@ pub(super) fn is_not_known_there(problem: &Problem) -> bool {
     route || (problem.code == "usage" && name)
 }
 
-pub(super) fn understood<T: DeserializeOwned>(answer: &Answer) -> Result<T, Unanswered> {
+pub(crate) fn understood<T: DeserializeOwned>(answer: &Answer) -> Result<T, Unanswered> {
     let unreadable = |words: String| {
         Unanswered::Road(
             RoadFailure::new(Step::Answer, words).hint("the versions there and here may be too far apart"),

@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 
 use agentctl_daemon::joined;
 use agentctl_fleet::read::inbox::{Inbox, InboxItem, InboxKind};
+use agentctl_hosts::Ask;
 use agentctl_model::text::period::Since;
 use agentctl_model::{HostReport, Road};
 use jiff::Timestamp;
@@ -36,7 +37,7 @@ impl Roster {
         let told = |row: &mut HostReport, there: &Inbox| {
             row.told(there.as_of, &there.sources, there.hosts.first());
         };
-        let (rows, answers) = self.ask_all(asked, std::mem::take(&mut all.hosts), &target, told);
+        let (rows, answers) = self.ask_all(asked, std::mem::take(&mut all.hosts), Ask::get(&target), told);
         all.hosts = rows;
         for (name, mut there) in answers {
             for item in &mut there.items {

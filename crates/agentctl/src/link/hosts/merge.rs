@@ -1,6 +1,6 @@
 //! One machine is one host, by however many roads it was reached. Pure.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use agentctl_model::{CoverageKind, HostReport, Road, Session};
 use serde_json::Value;
@@ -96,14 +96,19 @@ fn claimed_twice(one: &HostReport, other: &HostReport) -> HostReport {
 
 /// Says at each session that stands on several machines where else it stands: in shared or copied homes.
 pub(super) fn tell_twins(sessions: &mut [Box<Session>]) {
-    let mut hosts: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
+    // Hardly any session is one of them, so nothing is copied before one is found.
+    let mut seen: HashMap<(&str, &str), &str> = HashMap::with_capacity(sessions.len());
+    let mut hosts: HashMap<(String, String), Vec<String>> = HashMap::new();
     for session in sessions.iter() {
-        let names = hosts.entry((session.adapter.clone(), session.id.clone())).or_default();
-        if !names.contains(&session.host) {
-            names.push(session.host.clone());
+        let first = *seen.entry((&session.adapter, &session.id)).or_insert(&session.host);
+        if first != session.host {
+            let key = (session.adapter.clone(), session.id.clone());
+            let names = hosts.entry(key).or_insert_with(|| vec![first.to_owned()]);
+            if !names.contains(&session.host) {
+                names.push(session.host.clone());
+            }
         }
     }
-    hosts.retain(|_, names| names.len() > 1);
     if hosts.is_empty() {
         return;
     }

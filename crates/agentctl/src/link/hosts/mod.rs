@@ -28,7 +28,7 @@ use serde::de::DeserializeOwned;
 pub(crate) use self::bus::BusHosts;
 pub(crate) use self::entries::{FarEntries, FarNews};
 pub(crate) use self::find::{Located, NotLocated, full, path_of};
-pub(crate) use self::host::{RosterHost, Unanswered};
+pub(crate) use self::host::{RosterHost, Unanswered, understood};
 pub(crate) use self::merge::{Heard, merge};
 pub(crate) use self::pauses::{Pauses, SILENCE};
 pub(crate) use self::steer::length;
@@ -113,7 +113,7 @@ impl Roster {
         let (local, heard) = std::thread::scope(|scope| {
             let local = asked.local.then(|| scope.spawn(|| link.list(query)));
             let heard = target.map(|target| {
-                asked.hear(&target, |report, answer: &HostAnswer| {
+                asked.hear(Ask::get(&target), |report, answer: &HostAnswer| {
                     report.heard(answer.as_of, answer.sessions.iter(), &answer.sources);
                 })
             });
@@ -158,10 +158,10 @@ impl Roster {
         &self,
         asked: &Asked,
         own: Vec<HostReport>,
-        target: &str,
+        ask: Ask<'_>,
         told: impl Fn(&mut HostReport, &T) + Sync,
     ) -> (Vec<HostReport>, Vec<(String, T)>) {
-        let heard = asked.hear(target, told);
+        let heard = asked.hear(ask, told);
         merge(own, &self.instance, heard)
     }
 }
@@ -191,12 +191,12 @@ impl Asked {
     /// One question to all of them, at once.
     fn hear<T: DeserializeOwned + Send>(
         &self,
-        target: &str,
+        ask: Ask<'_>,
         told: impl Fn(&mut HostReport, &T) + Sync,
     ) -> Vec<Heard<T>> {
         std::thread::scope(|scope| {
-            let of_bus = self.bus.as_ref().map(|bus| scope.spawn(|| bus.hear(target, &told)));
-            let mut heard = side_by_side(&self.others, |host| host.hear(target, &told));
+            let of_bus = self.bus.as_ref().map(|bus| scope.spawn(|| bus.hear(ask, &told)));
+            let mut heard = side_by_side(&self.others, |host| host.hear(ask, &told));
             heard.extend(of_bus.and_then(|of_bus| of_bus.join().ok()).into_iter().flatten());
             heard
         })
@@ -210,10 +210,10 @@ pub(crate) fn is_here(name: &str, own_name: &str) -> bool {
 
 impl RosterHost {
     /// One question, as a row and what was answered.
-    fn hear<T: DeserializeOwned>(&self, target: &str, told: impl Fn(&mut HostReport, &T)) -> Heard<T> {
+    fn hear<T: DeserializeOwned>(&self, ask: Ask<'_>, told: impl Fn(&mut HostReport, &T)) -> Heard<T> {
         let began = Instant::now();
         let greeting = self.greeting();
-        let answer = greeting.as_ref().map_err(Clone::clone).and_then(|_| self.heard_answer(target));
+        let answer = greeting.as_ref().map_err(Clone::clone).and_then(|_| self.heard_answer(ask));
         let mut report = HostReport::unheard(self.name.to_string(), self.road.via());
         report.version = greeting.as_ref().ok().map(|greeting| greeting.version.clone());
         report.took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -228,8 +228,8 @@ impl RosterHost {
         Heard { answer: answer.ok(), report, instance }
     }
 
-    fn heard_answer<T: DeserializeOwned>(&self, target: &str) -> Result<T, RoadFailure> {
-        self.read(Ask::get(target)).map_err(|why| match why {
+    fn heard_answer<T: DeserializeOwned>(&self, ask: Ask<'_>) -> Result<T, RoadFailure> {
+        self.read(ask).map_err(|why| match why {
             Unanswered::Road(failure) => failure,
             Unanswered::Problem(problem) => RoadFailure::new(Step::Answer, &problem.detail),
         })

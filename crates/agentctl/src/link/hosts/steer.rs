@@ -118,7 +118,7 @@ impl RosterHost {
 
     /// A session of this machine is known by the name under which it was asked, whatever it calls itself.
     pub(crate) fn named(&self, mut session: Session) -> Session {
-        session.host = self.name.to_string();
+        session.host = self.known_as();
         session
     }
 

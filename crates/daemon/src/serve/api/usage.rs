@@ -12,7 +12,7 @@ use axum::response::Response;
 use jiff::tz::TimeZone;
 
 use super::sessions::{key, shared_survey};
-use super::{App, answer, json};
+use super::{App, answer, json, wants_whole};
 use crate::run::clock;
 use crate::serve::problem::Problem;
 use crate::serve::query::{Pairs, Parameter, Parameters, joined};
@@ -51,8 +51,12 @@ pub(crate) async fn report(
 ) -> Result<Response, Problem> {
     let (asked, strict) = (from(&pairs)?, query::flag(&pairs, "strict"));
     let fleet = chosen_sources::fleet(&*app.settings, &headers, &peer)?;
-    let key = key("usage", raw.as_deref(), &headers, &peer);
+    let (key, whole) = (key("usage", raw.as_deref(), &headers, &peer), wants_whole(&headers));
     let count = move || {
+        // Who asks several machines counts for himself, so that no call counts twice.
+        if whole {
+            return json(&fleet.spent(&asked));
+        }
         let report = fleet.usage(&asked);
         if strict && report.sources.iter().any(SourceReport::is_incomplete) {
             return Err(Problem::incomplete("not every source could be heard completely", report.sources));

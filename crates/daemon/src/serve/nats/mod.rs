@@ -7,6 +7,7 @@ mod answers;
 mod events;
 mod request;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -32,6 +33,9 @@ const MOST_WAITING: usize = 512;
 /// How often answers that nobody asked for to their end are put away.
 const SWEEP: Duration = Duration::from_secs(30);
 
+/// How long the first connection may take before it is asked why there is none.
+const UNTIL_EXPLAINED: Duration = Duration::from_secs(2);
+
 /// What the client says when it has come to a server.
 const CONNECTED: &str = "connected";
 
@@ -56,7 +60,8 @@ pub(crate) async fn serve(shared: Arc<Shared>) {
         return;
     }
     let connected = Arc::new(Notify::new());
-    let (woken, log) = (connected.clone(), shared.log.clone());
+    let has_connected = Arc::new(AtomicBool::new(false));
+    let (woken, came, log) = (connected.clone(), has_connected.clone(), shared.log.clone());
     let last = Mutex::new(String::new());
     let tell = move |words: &str| {
         // A right that is missing is told by the server at every try, and here once.
@@ -66,6 +71,7 @@ pub(crate) async fn serve(shared: Arc<Shared>) {
             words.clone_into(&mut last);
         }
         if words == CONNECTED {
+            came.store(true, Ordering::Relaxed);
             woken.notify_one();
         }
     };
@@ -100,6 +106,7 @@ pub(crate) async fn serve(shared: Arc<Shared>) {
                     events::publish(&room),
                     room.register(&nats, &connected),
                     room.sweep(),
+                    room.explain(&nats, &has_connected),
                 );
             }
         }
@@ -199,6 +206,18 @@ impl Room {
                 self.shared.log.say(&format!("nats: {words}: {error}; `agentctl hosts init` makes one"));
             }
             connected.notified().await;
+        }
+    }
+
+    /// Says why no server lets this host in. The client that tries again and again says only that it failed.
+    async fn explain(&self, nats: &NatsSettings, has_connected: &AtomicBool) {
+        tokio::time::sleep(UNTIL_EXPLAINED).await;
+        if has_connected.load(Ordering::Relaxed) {
+            return;
+        }
+        if let Err(failure) = dial(nats, Manner { user: &nats.name, stays: false, tell: None }).await {
+            let hint = failure.hint.as_deref().unwrap_or_default();
+            self.shared.log.say(&format!("nats: {failure}; {hint}; it is tried again"));
         }
     }
 

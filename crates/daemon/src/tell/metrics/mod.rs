@@ -1,6 +1,7 @@
 //! Metrics in the Prometheus text format. Every metric family is always present. Labels are agents and words
 //! of the contract, never prompts, paths or ids.
 
+mod over_hosts;
 mod page;
 
 use std::collections::BTreeMap;
@@ -11,6 +12,7 @@ use agentctl_model::{EventKind, Outcome, Survey};
 
 use crate::tell::events::EventMessage;
 
+pub(crate) use over_hosts::page_of_hosts;
 pub(crate) use page::{Gauges, page};
 
 /// The upper bounds of the histogram of durations, in seconds.

@@ -18,12 +18,12 @@ pub(crate) struct Gauges<'a> {
 }
 
 /// The statuses of a live session.
-const LIVE: [Status; 4] = [Status::Running, Status::Waiting, Status::Idle, Status::Unknown];
+pub(super) const LIVE: [Status; 4] = [Status::Running, Status::Waiting, Status::Idle, Status::Unknown];
 const ENDS: [&str; 5] = ["completed", "failed", "interrupted", "died", "unknown"];
 
 pub(crate) fn page(gauges: &Gauges<'_>, metrics: &Metrics) -> String {
     let counted = metrics.counted();
-    let mut page = Page(String::new());
+    let mut page = Page::default();
     page.family("agentctl_sessions_current", "gauge", "Live sessions by agent and status.");
     for adapter in &gauges.adapters {
         for status in LIVE {
@@ -74,14 +74,15 @@ pub(crate) fn page(gauges: &Gauges<'_>, metrics: &Metrics) -> String {
     page.0
 }
 
-struct Page(String);
+#[derive(Default)]
+pub(super) struct Page(pub(super) String);
 
 impl Page {
-    fn family(&mut self, name: &str, kind: &str, help: &str) {
+    pub(super) fn family(&mut self, name: &str, kind: &str, help: &str) {
         let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
 
-    fn sample(&mut self, name: &str, labels: &str, value: impl std::fmt::Display) {
+    pub(super) fn sample(&mut self, name: &str, labels: &str, value: impl std::fmt::Display) {
         let labels = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
         let _ = writeln!(self.0, "{name}{labels} {value}");
     }

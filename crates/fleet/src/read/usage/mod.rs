@@ -56,9 +56,24 @@ pub struct UsageAnswer {
     pub hosts: Vec<HostReport>,
 }
 
+/// What was found on one machine or on several, before it is counted.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Spent {
+    pub as_of: Timestamp,
+    pub spenders: Vec<Spender>,
+    pub sources: Vec<SourceReport>,
+    pub hosts: Vec<HostReport>,
+}
+
 impl Fleet {
     /// Counts what was spent. Each call counts at its own time, once, in the session that made it.
     pub fn usage(&self, asked: &UsageQuery) -> UsageAnswer {
+        self.counted(self.spent(asked), asked)
+    }
+
+    /// Finds every session that may have spent something, with its calls.
+    pub fn spent(&self, asked: &UsageQuery) -> Spent {
         let query = Query {
             usage: true,
             calls: true,
@@ -71,13 +86,18 @@ impl Fleet {
         let filter = ListFilter { folders: asked.folders.clone(), ..ListFilter::default() };
         let is_asked = filter.which(&listing.sessions);
         let spenders = self.spenders(listing.sessions.into_iter().zip(is_asked).collect());
+        Spent { as_of: listing.as_of, spenders, sources: listing.sources, hosts: listing.hosts }
+    }
+
+    /// Counts what was found, at the prices of this machine.
+    pub fn counted(&self, spent: Spent, asked: &UsageQuery) -> UsageAnswer {
         let table = table::Table::default();
         let price =
             |adapter: &str, call: &agentctl_model::Call| prices::of_call(&self.prices, &table, adapter, call);
-        let window = Window { since: asked.since.start(listing.as_of), until: asked.until };
-        let report = count(&spenders, (asked.by, &asked.zone), window, &price);
+        let window = Window { since: asked.since.start(spent.as_of), until: asked.until };
+        let report = count(&spent.spenders, (asked.by, &asked.zone), window, &price);
         UsageAnswer {
-            as_of: listing.as_of,
+            as_of: spent.as_of,
             host: self.host().to_owned(),
             by: asked.by,
             since: window.since,
@@ -87,8 +107,8 @@ impl Fleet {
             total: report.total,
             unpriced: report.unpriced,
             price_table: table::NAME.to_owned(),
-            sources: listing.sources,
-            hosts: listing.hosts,
+            sources: spent.sources,
+            hosts: spent.hosts,
         }
     }
 
@@ -111,6 +131,7 @@ impl Fleet {
         let is = |relation| session.relation == Some(relation);
         Spender {
             host: self.host().to_owned(),
+            since: None,
             name: session.name.or(session.prompt),
             place: session.cwd.filter(|_| is_counted).map(|cwd| places.of(cwd)),
             started_at: session.started_at,

@@ -1,5 +1,9 @@
 //! `agentctl list --watch`: the list, redrawn in place; into a pipe, one line for each change.
 
+mod over_hosts;
+
+pub(crate) use over_hosts::run as run_over_hosts;
+
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::Duration;
@@ -7,8 +11,8 @@ use std::time::Duration;
 use agentctl_fleet::{FindError, Listing, Purpose, Selector};
 use agentctl_model::{Session, SessionKey, SourceReport, Surveyed, text};
 
-use super::coverage;
 use super::list::Args;
+use super::{coverage, host_args};
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -75,15 +79,16 @@ pub(crate) fn run(
 
 /// Draws one frame. Every line is overwritten to its end instead of clearing the screen, so that nothing
 /// flickers.
-fn draw(
+fn draw<S: AsRef<Session>>(
     args: &Args,
-    listing: &Listing,
+    listing: &Listing<S>,
     surroundings: &Surroundings,
     out: &mut Output,
 ) -> Result<(), Failure> {
     let mut lines = args.lines(listing, surroundings, out);
-    for source in listing.sources.iter().filter(|source| source.is_incomplete()) {
-        let words = coverage::words(source, surroundings);
+    let sources = listing.sources.iter().filter(|source| source.is_incomplete());
+    let sources = sources.map(|source| coverage::words(source, surroundings));
+    for words in sources.chain(host_args::unheard(&listing.hosts)) {
         lines.push(out.paint.attention(&crate::render::width::cut_end(&words, out.width())));
     }
     let room = out.height().unwrap_or(usize::MAX).saturating_sub(1).max(1);
@@ -128,7 +133,7 @@ impl Changes {
             let before = self.known.remove(&surveyed.key);
             report.changed |= before.as_ref() != Some(session);
             if before.is_none_or(|before| face(&before) != face(session)) {
-                report.lines.push(line(session));
+                report.lines.push(line(session, &session.id));
             }
             now.insert(surveyed.key.clone(), session.clone());
         }
@@ -177,13 +182,14 @@ fn face(session: &Session) -> (agentctl_model::Status, Option<agentctl_model::Ou
     (session.status, session.outcome, sessions::detail(session))
 }
 
-fn line(session: &Session) -> String {
+/// The id is as it is typed here.
+fn line(session: &Session, id: &str) -> String {
     let look = style::look(session.status, session.outcome);
     let title = session.name.as_deref().or(session.prompt.as_deref()).unwrap_or("-");
     let detail = sessions::detail(session).map(|detail| format!(" ({detail})")).unwrap_or_default();
     format!(
         "{} {} {}{detail} {} {}",
-        text::one_line(&session.id),
+        text::one_line(id),
         look.glyph,
         look.word,
         text::one_line(&session.adapter),

@@ -1,15 +1,18 @@
 //! `agentctl usage`: what sessions have spent, in tokens and in dollars.
 
+mod over_hosts;
+
 use std::io::Write;
 use std::path::PathBuf;
 
 use agentctl_fleet::{Since, UsageAnswer, UsageQuery, moment, zone_of};
 use agentctl_model::usage::{Basis, By, Total, UsageRow};
-use agentctl_model::{ErrorKind, text};
+use agentctl_model::{CoverageKind, ErrorKind, HostReport, Road, text};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use jiff::tz::TimeZone;
 
 use super::coverage;
+use super::host_args::{self, HostArgs};
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::link::Link;
@@ -35,7 +38,8 @@ const BAR: usize = 16;
     else by [prices] of the config, else by the table that comes with agentctl, at\n\
     the date of the call. What has no price is counted in tokens and named below.\n\
     A day begins at midnight of --tz, by default that of this machine. Worktrees\n\
-    count for their repository. docs/usage.md says how each agent is counted.")]
+    count for their repository. docs/usage.md says how each agent is counted.\n\n\
+    Of several machines (--host) all calls are counted together, at the prices here.")]
 pub(crate) struct Args {
     /// What the rows are about
     #[arg(long, value_name = "WHAT", value_parser = words(), default_value = By::Day.as_str())]
@@ -55,7 +59,9 @@ pub(crate) struct Args {
     /// Only sessions that work in this folder or below
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     cwd: Option<PathBuf>,
-    /// One JSON object: rows, total, unpriced, sources
+    #[command(flatten)]
+    hosts: HostArgs,
+    /// One JSON object: rows, total, unpriced, sources, hosts
     #[arg(long)]
     json: bool,
     /// Exit with 6 when some source could not be heard completely
@@ -71,15 +77,24 @@ fn words() -> impl TypedValueParser<Value = By> {
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let link = Link::open(surroundings)?;
-    let answer = link.usage(&args.query(surroundings)?);
+    let query = args.query(surroundings)?;
+    let answer = match args.hosts.roster(surroundings)? {
+        None => link.usage(&query),
+        Some(roster) => {
+            let asked = args.hosts.asked(&roster, link.fleet.host())?;
+            over_hosts::usage(&roster, &asked, &query, &link.fleet, surroundings)
+        }
+    };
     if args.json {
         json::answer(out, &answer)?;
     } else {
         print(&answer, surroundings, out)?;
     }
     coverage::warn_unread(&args.adapter, &link.fleet, out);
+    host_args::warn(&answer.hosts, out);
     coverage::warn(&answer.sources, surroundings, out);
-    Ok(coverage::exit(&answer.sources, args.strict, surroundings))
+    let exit = coverage::exit(&answer.sources, args.strict, surroundings);
+    Ok(exit.or_worse(host_args::exit(&answer.hosts, args.strict)))
 }
 
 impl Args {
@@ -102,7 +117,13 @@ impl Args {
 
 fn print(answer: &UsageAnswer, surroundings: &Surroundings, out: &mut Output) -> Result<(), Failure> {
     if answer.rows.is_empty() {
-        writeln!(out, "nothing was spent in this time")?;
+        let unheard = answer.hosts.iter().any(|host| host.coverage == CoverageKind::Failed);
+        let words = if unheard {
+            "nothing was heard to be spent, and not every machine was heard"
+        } else {
+            "nothing was spent in this time"
+        };
+        writeln!(out, "{words}")?;
         return Ok(());
     }
     let most = answer.rows.iter().map(|row| measure(row, &answer.total)).fold(0.0, f64::max);
@@ -165,9 +186,15 @@ fn keys(answer: &UsageAnswer, surroundings: &Surroundings) -> Vec<Cell> {
     let unknown = || Cell::new("unknown", Tone::Dim);
     if answer.by == By::Session {
         let ids = short_ids(answer.rows.iter().map(|row| row.key.as_deref().unwrap_or_default()));
+        // A session of another machine is spoken of as HOST/ID.
+        let prefix = |row: &UsageRow| {
+            let is_far =
+                |host: &&HostReport| host.via != Road::Local && Some(&host.name) == row.host.as_ref();
+            answer.hosts.iter().find(is_far).map(|host| format!("{}/", host.name)).unwrap_or_default()
+        };
         let named = |(row, id): (&UsageRow, &str)| {
             let name = row.name.as_deref().map(text::one_line).unwrap_or_default();
-            Cell::plain(text::one_line(id)).and(format!(" {name}"), Tone::Dim)
+            Cell::plain(format!("{}{}", prefix(row), text::one_line(id))).and(format!(" {name}"), Tone::Dim)
         };
         return answer.rows.iter().zip(ids).map(named).collect();
     }

@@ -1,23 +1,28 @@
 //! `agentctl search`: finds words in every conversation of every agent.
 
+mod over_hosts;
+
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use agentctl_adapters::search::Pattern;
 use agentctl_fleet::{SearchEnd, SearchQuery, Since, Told, moment};
+use agentctl_hosts::RoadFailure;
 use agentctl_model::search::Hit;
-use agentctl_model::{ErrorKind, Role, text};
+use agentctl_model::{ErrorKind, HostReport, Road, Role, text};
 use clap_complete::engine::ArgValueCompleter;
 
+use super::host_args::{self, HostArgs};
 use super::{complete, coverage, group};
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::link::Link;
+use crate::link::hosts::Asked;
 use crate::output::Output;
 use crate::render::style::{self, Tone};
 use crate::render::width::cut_end;
@@ -41,8 +46,9 @@ const TICK: Duration = Duration::from_millis(30);
     agentctl logs 5f0c --at 183402.0      open a conversation at a hit\n\n\
     Hits come newest session first, as they are found. Capital letters count if a\n\
     word has one. Arguments and results of tools are of the role tool. Texts are\n\
-    searched as they were meant, not as their files spell them. Without a hit the\n\
-    exit code is 1, or 6 if not everything could be heard.")]
+    searched as they were meant, not as their files spell them. Those of several\n\
+    machines (--host) come as each of them finds its own. Without a hit the exit\n\
+    code is 1, or 6 if not everything could be heard.")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct Args {
     /// Words that must all be in one message
@@ -78,6 +84,8 @@ pub(crate) struct Args {
     /// Only the ids of the sessions, one per line
     #[arg(long, conflicts_with = "json")]
     files_with: bool,
+    #[command(flatten)]
+    hosts: HostArgs,
     /// One JSON object per hit and line
     #[arg(long)]
     json: bool,
@@ -94,49 +102,96 @@ fn role(word: &str) -> Result<Role, String> {
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let link = Arc::new(Link::open(surroundings)?);
-    if let Some(typed) = &args.group {
+    let machines = match args.hosts.roster(surroundings)? {
+        None => Asked::here(),
+        Some(roster) => args.hosts.asked(&roster, link.fleet.host())?,
+    };
+    if let Some(typed) = args.group.as_ref().filter(|_| machines.is_here()) {
         group::meant(typed, &link.fleet)?;
     }
     let asked = args.query(surroundings)?;
     let interrupt = Interrupt::listen();
-    // A source that hangs must not keep this process from ending: the search is left behind with its thread.
-    let (teller, told) = sync_channel(64);
-    let searcher = link.clone();
-    std::thread::spawn(move || {
-        let passed_on = |message| {
-            if teller.send(message).is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-        };
-        let end = searcher.search(&asked, &mut |told| passed_on(Message::Told(told)));
-        let _ = passed_on(Message::End(end));
-    });
+    let told = args.begin(asked, &machines, link.clone(), surroundings);
     let mut progress = Shown { began: Instant::now(), is_shown: false };
+    let mut all = Ends::default();
     loop {
         if interrupt.came() {
             progress.hide(out);
             return Ok(Exit::Interrupted);
         }
         match told.recv_timeout(TICK) {
-            Ok(Message::Told(Told::Hit(hit))) => {
+            // Each machine finds as many as are wanted of all.
+            Ok(Message::Told { told: Told::Hit(_), .. }) if all.end.hits >= args.limit => {
+                all.end.more = true;
                 progress.hide(out);
-                args.print(&hit, surroundings, out)?;
+                return Ok(args.end(&all, &link, surroundings, out));
+            }
+            Ok(Message::Told { told: Told::Hit(hit), far }) => {
+                progress.hide(out);
+                all.end.hits += 1;
+                args.print(&hit, far.as_deref(), surroundings, out)?;
                 out.flush()?;
             }
-            Ok(Message::Told(Told::Progress { done, of })) => progress.show(done, of, out),
-            Ok(Message::End(end)) => {
-                progress.hide(out);
-                return Ok(args.end(&end, &link, surroundings, out));
+            Ok(Message::Told { told: Told::Progress { done, of }, .. }) => progress.show(done, of, out),
+            Ok(Message::End { end, here }) => all.add(end, here),
+            Ok(Message::Unheard { host, via, failure }) => {
+                let mut row = HostReport::unheard(host, via);
+                (row.error, row.hint) = (Some(failure.message), failure.hint);
+                all.unheard.push(row);
             }
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => {
+            Err(RecvTimeoutError::Disconnected) if machines.local && !all.here => {
                 return Err(Failure::new(ErrorKind::Failed, "the search ended without a word"));
+            }
+            // Everybody has said how it ended.
+            Err(RecvTimeoutError::Disconnected) => {
+                progress.hide(out);
+                return Ok(args.end(&all, &link, surroundings, out));
             }
         }
     }
 }
 
+/// What one of the machines tells.
 enum Message {
-    Told(Told),
-    End(SearchEnd),
+    /// `far` names another machine than this one.
+    Told {
+        told: Told,
+        far: Option<String>,
+    },
+    End {
+        end: SearchEnd,
+        here: bool,
+    },
+    Unheard {
+        host: String,
+        via: Road,
+        failure: RoadFailure,
+    },
+}
+
+/// How the search ended on all machines.
+struct Ends {
+    end: SearchEnd,
+    /// Whether this machine has ended.
+    here: bool,
+    unheard: Vec<HostReport>,
+}
+
+impl Default for Ends {
+    fn default() -> Self {
+        let end = SearchEnd { hits: 0, searched: 0, more: false, sources: Vec::new() };
+        Self { end, here: false, unheard: Vec::new() }
+    }
+}
+
+impl Ends {
+    fn add(&mut self, end: SearchEnd, here: bool) {
+        self.here |= here;
+        self.end.searched += end.searched;
+        self.end.more |= end.more;
+        self.end.sources.extend(end.sources);
+    }
 }
 
 /// The line that says how far the search is.
@@ -161,6 +216,37 @@ impl Shown {
 }
 
 impl Args {
+    /// Begins to search on all machines. What they tell ends when all of them have ended.
+    fn begin(
+        &self,
+        asked: SearchQuery,
+        machines: &Asked,
+        link: Arc<Link>,
+        surroundings: &Surroundings,
+    ) -> Receiver<Message> {
+        // A source or a machine that hangs must not keep this process from ending: the search is left behind with its
+        // threads.
+        let (teller, told) = sync_channel(64);
+        let pass_on = |teller: &SyncSender<Message>, message| {
+            if teller.send(message).is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        };
+        if let Some(target) = self.target(&asked).filter(|_| !machines.is_here()) {
+            let (machines, teller) = (machines.clone(), teller.clone());
+            let own = machines.local.then(|| surroundings.instance());
+            std::thread::spawn(move || {
+                over_hosts::search(&machines, own, &target, &|message| pass_on(&teller, message));
+            });
+        }
+        if machines.local {
+            std::thread::spawn(move || {
+                let tell = |told| pass_on(&teller, Message::Told { told, far: None });
+                let end = link.search(&asked, &mut |told| tell(told));
+                let _ = pass_on(&teller, Message::End { end, here: true });
+            });
+        }
+        told
+    }
+
     fn query(&self, surroundings: &Surroundings) -> Result<SearchQuery, Failure> {
         let usage = |words: String| Failure::new(ErrorKind::Usage, words);
         let pattern = Pattern::new(&self.words, self.regex, self.ignore_case)
@@ -179,22 +265,33 @@ impl Args {
         })
     }
 
-    fn print(&self, hit: &Hit, surroundings: &Surroundings, out: &mut Output) -> Result<(), Failure> {
+    /// `far` is the other machine on which it was found.
+    fn print(
+        &self,
+        hit: &Hit,
+        far: Option<&str>,
+        surroundings: &Surroundings,
+        out: &mut Output,
+    ) -> Result<(), Failure> {
         if self.json {
             return json::line(out, hit);
         }
+        let host = far.map(|far| format!("{far}/")).unwrap_or_default();
+        let id = format!("{host}{}", text::one_line(&hit.session_id));
         if self.files_with {
-            writeln!(out, "{}", text::one_line(&hit.session_id))?;
+            writeln!(out, "{id}")?;
             return Ok(());
         }
-        for line in lines(hit, surroundings, out) {
+        for line in lines(hit, &id, surroundings, out) {
             writeln!(out, "{line}")?;
         }
         Ok(())
     }
 
-    fn end(&self, end: &SearchEnd, link: &Link, surroundings: &Surroundings, out: &mut Output) -> Exit {
+    fn end(&self, all: &Ends, link: &Link, surroundings: &Surroundings, out: &mut Output) -> Exit {
+        let Ends { end, unheard, .. } = all;
         coverage::warn_unread(&self.adapter, &link.fleet, out);
+        host_args::warn(unheard, out);
         coverage::warn(&end.sources, surroundings, out);
         if end.hits > 0 {
             if end.more && !self.json && !self.files_with {
@@ -202,7 +299,7 @@ impl Args {
             }
             return Exit::Done;
         }
-        if end.heard_all() {
+        if end.heard_all() && unheard.is_empty() {
             out.hint(&format!("nothing fits in {} conversations", end.searched));
             return Exit::Failed;
         }
@@ -211,10 +308,9 @@ impl Args {
 }
 
 /// A hit for a person: its session and time on one line, the line that fits below it.
-fn lines(hit: &Hit, surroundings: &Surroundings, out: &Output) -> Vec<String> {
+fn lines(hit: &Hit, id: &str, surroundings: &Surroundings, out: &Output) -> Vec<String> {
     let paint = out.paint;
     let look = style::look(hit.status, None);
-    let id = text::one_line(&hit.session_id);
     let at =
         hit.at.map_or_else(|| "-".to_owned(), |at| time::moment(surroundings.now(), at, &surroundings.zone));
     let who = hit
