@@ -10,7 +10,7 @@ pub mod keep;
 pub mod read;
 pub mod worktree;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +35,7 @@ pub use read::find::{FindError, Purpose, Selector};
 pub use read::groups::{Group, Groups, Slot};
 pub use read::known_agents::{AdapterEntry, known_agents};
 pub use read::list::{ListAnswer, ListFilter, Listing, Sort, StatusFilter, sort};
+pub use read::moment::Moment;
 pub use read::offers::{Offer, gone_folder};
 pub use read::prices::{Price, Prices};
 pub use read::query::{Query, Since, Wanted};
@@ -87,6 +88,8 @@ pub struct Fleet {
     acp: Arc<[AcpAgent]>,
     /// The variables with which such an agent is started to be asked for its sessions.
     environ: Option<Environ>,
+    /// The moment that is asked about, if it is not now.
+    moment: Option<Arc<Moment>>,
     /// Usage that was counted before. Only a process that lives long enough to survey again has it.
     memory: Option<Arc<Memory>>,
 }
@@ -96,7 +99,17 @@ impl Fleet {
         let sources = guarded(sources, &kernel);
         let acp = agentctl_adapters::agents::acp::built_in().into();
         let (prices, launches) = (Prices::new(), None);
-        Self { host: own_name(), sources, kernel, prices, launches, acp, environ: None, memory: None }
+        Self {
+            host: own_name(),
+            sources,
+            kernel,
+            prices,
+            launches,
+            acp,
+            environ: None,
+            moment: None,
+            memory: None,
+        }
     }
 
     /// The name of this machine, as its sessions carry it.
@@ -150,6 +163,22 @@ impl Fleet {
         self.kernel.as_ref()
     }
 
+    /// The kernel, for somebody who listens to what it answers.
+    pub fn shared_kernel(&self) -> Arc<dyn Kernel> {
+        self.kernel.clone()
+    }
+
+    /// Returns a fleet that sees the same through another kernel.
+    #[must_use]
+    pub fn seen_by(&self, kernel: Arc<dyn Kernel>) -> Self {
+        Self { kernel, ..self.reading(self.sources.clone()) }
+    }
+
+    /// The directory of the launch records.
+    pub fn launches_folder(&self) -> Option<&Path> {
+        self.launches.as_deref()
+    }
+
     /// Returns a fleet with the same kernel and prices but other sources, for a caller that names its own roots.
     #[must_use]
     pub fn reading(&self, sources: Vec<Source>) -> Self {
@@ -161,6 +190,7 @@ impl Fleet {
             launches: self.launches.clone(),
             acp: self.acp.clone(),
             environ: self.environ.clone(),
+            moment: self.moment.clone(),
             memory: self.memory.clone(),
         }
     }
