@@ -62,6 +62,14 @@ fn read(text: &str, known: &mut Known) {
         known.words.insert(literal.clone());
         known.keys.insert(literal.clone());
     }
+    // Some readers look for pieces of JSON: `"isSidechain":false,"attachment":`.
+    for quoted in literals.iter().flat_map(|literal| literal.split('"').skip(1).step_by(2)) {
+        let is_plain = quoted.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte));
+        if is_plain && is_word(quoted) {
+            known.words.insert(quoted.to_owned());
+            known.keys.insert(quoted.to_owned());
+        }
+    }
     if !text.contains("Deserialize") {
         return;
     }

@@ -14,6 +14,10 @@ pub(super) fn redact(contents: &str, redactor: &Redactor) -> String {
 }
 
 fn redact_line(line: &str, redactor: &Redactor, out: &mut String) {
+    if let Some((key, gap, value, end)) = plain_pair(line) {
+        let pair = [&redactor.object_key(key), gap, &redactor.value(value), end];
+        return pair.into_iter().for_each(|part| out.push_str(part));
+    }
     let mut rest = line;
     while let Some(first) = rest.chars().next() {
         if first == '"' {
@@ -24,6 +28,15 @@ fn redact_line(line: &str, redactor: &Redactor, out: &mut String) {
             rest = &rest[end..];
         }
     }
+}
+
+/// The parts of a line of YAML such as `name: Fix the bug`: its value is what a string of JSON would hold.
+fn plain_pair(line: &str) -> Option<(&str, &str, &str, &str)> {
+    let (key, rest) = line.split_once(": ")?;
+    let is_key = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let value = rest.trim_end();
+    let is_plain = is_key && !value.is_empty() && !value.contains('"');
+    is_plain.then(|| (key, ": ", value, &rest[value.len()..]))
 }
 
 /// Rewrites the string at the beginning, and returns what follows it.

@@ -28,7 +28,9 @@ static RUNS: LazyLock<HashSet<&str>> = LazyLock::new(|| {
 });
 
 /// What readers look for inside a longer text.
-const PHRASES: [&str; 9] = [
+const PHRASES: [&str; 11] = [
+    "New session - ",
+    "Child session - ",
     "<hook_context>",
     "<session_context>",
     "[Request interrupted by user",
@@ -90,6 +92,14 @@ impl Redactor {
             if let Some(phrase) = PHRASES.iter().find(|phrase| rest.starts_with(**phrase)) {
                 out.push_str(phrase);
                 rest = &rest[phrase.len()..];
+                is_begin = phrase.ends_with(' ');
+                continue;
+            }
+            if is_begin
+                && let Some(time) = rest.split(char::is_whitespace).next().filter(|word| is_time(word))
+            {
+                out.push_str(time);
+                rest = &rest[time.len()..];
             } else if is_begin && first == '/' {
                 let end = rest.find(char::is_whitespace).unwrap_or(rest.len()).min(LONGEST_NAME);
                 let end = (0..=end).rev().find(|end| rest.is_char_boundary(*end)).unwrap_or(rest.len());
@@ -123,6 +133,9 @@ impl Redactor {
         while let Some(first) = rest.chars().next() {
             if let Some(id) = uuid_at(rest) {
                 out.push_str(id);
+                // An agent may shorten it, in the name of a file.
+                let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+                runs.replaced.entry(id[..8].to_owned()).or_insert_with(|| id[..8].to_owned());
                 rest = &rest[id.len()..];
             } else if first.is_ascii_alphanumeric() {
                 let end = rest.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(rest.len());
@@ -291,6 +304,10 @@ mod tests {
         assert_eq!(letters.len(), 10);
         let hex = redactor.name("0b6f1c7e");
         assert!(hex != "0b6f1c7e" && hex.bytes().all(|byte| byte.is_ascii_hexdigit()), "{hex}");
+        assert_eq!(
+            redactor.name("1e25c8ed-5bc7-4532-b273-9068f1554702 1e25c8ed"),
+            "1e25c8ed-5bc7-4532-b273-9068f1554702 1e25c8ed"
+        );
         let file = "rollout-2026-11-15T07-00-51-01a1de02-3f69-7400-ad71-c7bf8fe9c780.jsonl";
         assert_eq!(redactor.name(file), file);
     }
