@@ -4,7 +4,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests write what is read")]
 
 use std::fs;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use agentctl_adapters::Root;
 use agentctl_adapters::agents::codex::Codex as CodexAdapter;
@@ -143,6 +143,7 @@ fn runs_are_seen_from_their_beginning_to_every_kind_of_end() {
 fn a_starting_codex_does_not_wake_the_dead() {
     const ROUNDS: usize = 4;
     const LEFT_BEHIND: usize = 300;
+    const AGE: Duration = Duration::from_hours(1);
     let model = FakeModel::start();
     let mut home = home();
     let codex = match Codex::settle(&mut home, &model.url()) {
@@ -166,7 +167,9 @@ fn a_starting_codex_does_not_wake_the_dead() {
         // a turn.
         let others = (0..LEFT_BEHIND).map(|number| format!("01a1de02-0000-7000-8000-{number:012}"));
         for id in others.chain([dead.clone()]) {
-            fs::write(root.join(format!("thread-writer-locks/{id}.lock")), "").unwrap();
+            let lock = fs::File::create(root.join(format!("thread-writer-locks/{id}.lock"))).unwrap();
+            // The start of a process is known to a hundredth of a second only, and what is left behind is old.
+            lock.set_modified(SystemTime::now() - AGE).unwrap();
         }
         let mut starting = codex.exec(&home, &cwd, &[], "[[hang]]");
         loop {

@@ -53,6 +53,9 @@ impl<Agent: JsonLines> Protocol for Agent {
             Verb::Send { words, as_command } => self.send(ticket, &words, as_command, &mut step),
             Verb::Answer { request, decision } => self.answer(ticket, &request, &decision, &mut step),
             Verb::Interrupt => self.interrupt(ticket, &mut step),
+            Verb::Choose { .. } => {
+                step.refuse(ticket, "this agent cannot be asked for another mode or model")
+            }
         }
         step
     }

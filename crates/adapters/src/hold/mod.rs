@@ -32,6 +32,24 @@ pub enum Verb {
     Answer { request: String, decision: Decision },
     /// End the open turn and keep the session.
     Interrupt,
+    /// Choose one of the modes or models that [`About`] names, for the rest of the session.
+    Choose { what: Preference, id: String },
+}
+
+/// What can be chosen of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Preference {
+    Mode,
+    Model,
+}
+
+/// A mode or model that the agent offers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Offered {
+    /// The agent's own id.
+    pub id: String,
+    pub name: Option<String>,
 }
 
 /// A person's answer to a request.
@@ -71,6 +89,8 @@ pub enum Acceptance {
     Queued,
     /// It took the answer.
     Answered,
+    /// It has what was chosen.
+    Chosen,
     /// The interrupt is done: whether a turn was open, and how many messages stay in the agent's queue.
     Interrupted { was_open: bool, still_queued: usize },
 }
@@ -168,6 +188,9 @@ pub struct About {
     pub agent: Option<acp::Greeting>,
     pub model: Option<String>,
     pub mode: Option<String>,
+    /// The modes and models that can be chosen now.
+    pub modes: Vec<Offered>,
+    pub models: Vec<Offered>,
     pub title: Option<String>,
     /// Of the whole session, in US dollars.
     pub cost: Option<f64>,

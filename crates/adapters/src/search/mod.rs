@@ -24,7 +24,6 @@ use crate::transcript::jsonl::whole::scan_regions;
 use crate::transcript::jsonl::{ReadAt, Scan, scan_back};
 use crate::transcript::show::shortened;
 pub use pattern::{Pattern, PatternError, Shown};
-use sieve::Sieve;
 
 /// Entries with names that stay the same when the conversation is read again.
 pub type NamedEntries = Vec<(String, Entry)>;
@@ -82,8 +81,7 @@ pub fn search(conversation: &Conversation<'_>, search: &Search<'_>) -> Result<Ve
     match conversation {
         Conversation::Nothing => {}
         Conversation::Records(read) => {
-            let sieve = Sieve::of(search.pattern);
-            for (name, entry) in read(&|record| sieve.lets_pass(record))? {
+            for (name, entry) in read(&sieve(search.pattern))? {
                 found.take(|| name.clone(), &entry);
             }
         }
@@ -108,8 +106,7 @@ pub fn search(conversation: &Conversation<'_>, search: &Search<'_>) -> Result<Ve
 
 /// Whether a record with these bytes may fit. What is left out certainly does not.
 pub fn sieve(pattern: &Pattern) -> impl Fn(&[u8]) -> bool {
-    let sieve = Sieve::of(pattern);
-    move |record: &[u8]| sieve.lets_pass(record)
+    |record: &[u8]| pattern.sieve().lets_pass(record)
 }
 
 struct Found<'s, 'q> {
@@ -119,7 +116,7 @@ struct Found<'s, 'q> {
 
 impl Found<'_, '_> {
     fn lines(&mut self, source: &(impl ReadAt + ?Sized), parse: ParseEntries) -> io::Result<()> {
-        let sieve = Sieve::of(self.search.pattern);
+        let sieve = self.search.pattern.sieve();
         scan_regions(source, |region, start| {
             sieve.candidates(region, |line, at| {
                 for (index, entry) in decoded(parse, line).iter().enumerate() {

@@ -1,10 +1,13 @@
 //! What is searched: words that must all stand in one message, or regular expressions. Pure.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use agentctl_model::{Entry, EntryKind};
 use regex::{Regex, RegexBuilder};
 use serde_json::Value;
+
+use super::sieve::Sieve;
 
 /// How many characters of the line that fits are kept, and of the lines around it.
 const LONGEST_LINE: usize = 300;
@@ -18,6 +21,8 @@ const LARGEST_EXPRESSION: usize = 1 << 20;
 pub struct Pattern {
     parts: Vec<Part>,
     ignores_case: bool,
+    /// Made once: making it takes longer than passing over a small file.
+    sieve: Arc<Sieve>,
 }
 
 #[derive(Debug, Clone)]
@@ -69,20 +74,19 @@ impl Pattern {
             }
             Ok(Part::Words(if ignores_case { folded(word) } else { word.clone() }))
         };
-        let parts = words.iter().filter(|word| !word.is_empty()).map(part).collect::<Result<_, _>>()?;
-        Ok(Self { parts, ignores_case })
-    }
-
-    pub(super) fn ignores_case(&self) -> bool {
-        self.ignores_case
-    }
-
-    /// The texts that an entry must contain, as far as they are known letter by letter.
-    pub(super) fn words(&self) -> impl Iterator<Item = &str> {
-        self.parts.iter().filter_map(|part| match part {
+        let parts: Vec<Part> =
+            words.iter().filter(|word| !word.is_empty()).map(part).collect::<Result<_, _>>()?;
+        // The texts that an entry must contain, as far as they are known letter by letter.
+        let texts = parts.iter().filter_map(|part| match part {
             Part::Words(words) => Some(words.as_str()),
             Part::Expression(_) => None,
-        })
+        });
+        let sieve = Arc::new(Sieve::of(&texts.collect::<Vec<_>>(), ignores_case));
+        Ok(Self { parts, ignores_case, sieve })
+    }
+
+    pub(super) fn sieve(&self) -> &Sieve {
+        &self.sieve
     }
 
     /// The line of an entry that fits; `None` if the entry does not. The arguments of a tool are also searched as the

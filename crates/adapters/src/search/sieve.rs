@@ -7,14 +7,14 @@
 use memchr::memmem::Finder;
 use regex::bytes::{Regex, RegexBuilder};
 
-use super::Pattern;
-
+#[derive(Debug)]
 pub(super) struct Sieve {
     needle: Needle,
     /// The escapes of which some may hide a part of what is searched.
     escape: Option<Regex>,
 }
 
+#[derive(Debug)]
 enum Needle {
     /// Every line that fits contains this.
     Run(Box<Finder<'static>>),
@@ -27,12 +27,13 @@ enum Needle {
 }
 
 impl Sieve {
-    pub(super) fn of(pattern: &Pattern) -> Self {
-        let runs = pattern.words().flat_map(|words| words.split(|c: char| !c.is_ascii_alphanumeric()));
+    /// For texts of which a line must contain each.
+    pub(super) fn of(texts: &[&str], ignores_case: bool) -> Self {
+        let runs = texts.iter().flat_map(|words| words.split(|c: char| !c.is_ascii_alphanumeric()));
         let longest = runs.max_by_key(|run| run.len()).filter(|run| !run.is_empty());
-        let beyond = || pattern.words().any(|words| !words.is_ascii());
+        let beyond = || texts.iter().any(|words| !words.is_ascii());
         let needle = match longest {
-            Some(run) if pattern.ignores_case() && run.bytes().any(|byte| byte.is_ascii_alphabetic()) => {
+            Some(run) if ignores_case && run.bytes().any(|byte| byte.is_ascii_alphabetic()) => {
                 RegexBuilder::new(run)
                     .case_insensitive(true)
                     .unicode(false)

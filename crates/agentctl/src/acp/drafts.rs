@@ -87,8 +87,8 @@ impl Draft {
         launcher.make_ready(surroundings.now())?;
         start_daemon(&surroundings);
         let session = launcher.carry_out(order, words, surroundings.now(), is_over);
-        let key = session.as_ref().ok().map(|session| session.key.clone());
-        asked.tell(ActionVerb::Launch, key.as_ref(), &session, &surroundings);
+        let key = session.as_ref().ok().map(|session| (&*session.key.adapter, &*session.key.id));
+        asked.tell(ActionVerb::Launch, key, &session, &surroundings);
         session
     }
 }

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Office;
+use crate::cli::host_args::full_id;
 use crate::failure::Failure;
 use crate::link::Link;
 
@@ -26,25 +27,41 @@ pub(super) fn list(office: &Office, request: ListRequest) -> Result<Value, Error
         None => 0,
         Some(cursor) => cursor.parse().map_err(|_| Error::usage("this cursor is not one of ours"))?,
     };
-    let link = Link::open(&office.surroundings()).map_err(Failure::into_error)?;
+    let surroundings = office.surroundings();
+    let link = Link::open(&surroundings).map_err(Failure::into_error)?;
     let filter = ListFilter {
         folders: request.cwd.into_iter().collect(),
         sort: Sort::Updated,
         ..ListFilter::default()
     };
-    let listing = link.list(&Query { filter, ..Query::new(Wanted::All { since: Since::Ever }) });
-    let page = listing.sessions.iter().skip(start).take(PAGE);
-    let sessions: Vec<Value> = page.map(|surveyed| row(&surveyed.session)).collect();
-    let next = start + sessions.len();
-    let cursor = (next < listing.sessions.len()).then(|| next.to_string());
-    Ok(json!({"sessions": sessions, "nextCursor": cursor}))
+    let query = Query { filter, ..Query::new(Wanted::All { since: Since::Ever }) };
+    let roster = office.hosts.roster(&surroundings).map_err(Failure::into_error)?;
+    let (rows, total) = match roster {
+        Some(roster) => {
+            let asked =
+                office.hosts.asked(&roster, &agentctl_fleet::own_name()).map_err(Failure::into_error)?;
+            let listing = roster.list(&asked, query, &link);
+            let page = listing.sessions.iter().skip(start).take(PAGE);
+            let page: Vec<Value> =
+                page.map(|session| row(&full_id(session, &listing.hosts), session)).collect();
+            (page, listing.sessions.len())
+        }
+        None => {
+            let listing = link.list(&query);
+            let page = listing.sessions.iter().skip(start).take(PAGE);
+            (page.map(|found| row(&found.session.id, &found.session)).collect(), listing.sessions.len())
+        }
+    };
+    let next = start + rows.len();
+    let cursor = (next < total).then(|| next.to_string());
+    Ok(json!({"sessions": rows, "nextCursor": cursor}))
 }
 
-fn row(session: &Session) -> Value {
+fn row(id: &str, session: &Session) -> Value {
     let title = session.name.as_deref().or(session.prompt.as_deref());
     let title = title.map(|title| text::one_line(title).chars().take(TITLE).collect::<String>());
     json!({
-        "sessionId": session.id,
+        "sessionId": id,
         // The protocol wants a folder for every session.
         "cwd": session.cwd.as_deref().filter(|cwd| cwd.starts_with('/')).unwrap_or("/"),
         "title": title,

@@ -1,5 +1,5 @@
-//! `agentctl acp`: an ACP agent on the standard streams that has every session of this machine. An editor lists them, opens
-//! them with their history, prompts and approves; whoever started them.
+//! `agentctl acp`: an ACP agent on the standard streams that has every session of this machine, and of others where they
+//! are named. An editor lists them, opens them with their history, prompts and approves; whoever started them.
 //!
 //! Nothing is kept here but the connection: what a session is and does is asked of the fleet each time.
 
@@ -8,6 +8,7 @@ mod drafts;
 mod listing;
 mod opened;
 mod permissions;
+mod preferences;
 mod turn;
 
 use std::collections::HashMap;
@@ -21,8 +22,14 @@ use serde_json::{Value, json};
 
 use self::drafts::Draft;
 use self::opened::Opened;
+use self::preferences::{SetMode, SetOption};
+use crate::cli::host_args::HostArgs;
+use crate::cli::target::{Machines, NarrowingArgs};
 use crate::failure::Failure;
 use crate::link::asked::Asked;
+use crate::link::hosts::Located;
+use crate::output::Output;
+use crate::render::style::Colour;
 use crate::rpc::{Call, Fault, Service, Wire};
 use crate::surroundings::Surroundings;
 
@@ -44,6 +51,8 @@ struct Office {
     surroundings: Surroundings,
     /// The agent of new sessions, if the command line names one.
     adapter: Option<String>,
+    /// The machines whose sessions are listed.
+    hosts: HostArgs,
     /// The name and version of the editor.
     client: OnceLock<String>,
 }
@@ -104,8 +113,8 @@ fn in_words(error: &Error) -> String {
 }
 
 impl Server {
-    pub(crate) fn new(surroundings: Surroundings, adapter: Option<String>) -> Self {
-        let office = Arc::new(Office { surroundings, adapter, client: OnceLock::new() });
+    pub(crate) fn new(surroundings: Surroundings, adapter: Option<String>, hosts: HostArgs) -> Self {
+        let office = Arc::new(Office { surroundings, adapter, hosts, client: OnceLock::new() });
         Self { office, sessions: Mutex::default() }
     }
 
@@ -136,8 +145,12 @@ impl Server {
     fn open(&self, call: &Call, params: Value, with_history: bool) -> Result<Value, Fault> {
         let Named { session_id, cwd } = taken(params)?;
         let fleet = self.office.fleet().map_err(|error| fault(&error))?;
-        let found = find(&fleet, &session_id, cwd).map_err(|error| fault(&error))?;
-        let read_only = turn::read_only(&fleet, &found);
+        let found = find(&self.office, &fleet, &session_id, cwd).map_err(|error| fault(&error))?;
+        // Whether a session on another machine takes words is known there, and said when they are given.
+        let is_here = found.far.is_none();
+        let read_only = turn::read_only(&fleet, &found.found).filter(|_| is_here);
+        let (modes, options) =
+            preferences::of(&self.office, &found).map(|about| preferences::shown(&about)).unwrap_or_default();
         let opened = Opened::open(&self.office, call.wire(), session_id.clone(), found, with_history)
             .map_err(|error| fault(&error))?;
         self.put(session_id, Place::Opened(opened.clone()))?;
@@ -145,7 +158,8 @@ impl Server {
             opened.note(call.wire(), why);
         }
         opened.follow(&self.office, call.wire());
-        Ok(json!({"_meta": {"agentctl": {"readOnly": read_only.is_some()}}}))
+        let read_only = is_here.then_some(read_only.is_some());
+        Ok(json!({"modes": modes, "configOptions": options, "_meta": {"agentctl": {"readOnly": read_only}}}))
     }
 
     fn put(&self, id: String, place: Place) -> Result<(), Fault> {
@@ -181,6 +195,7 @@ impl Server {
                         let words = prompt.words()?;
                         let launched = draft.launch(&self.office, &words, || call.is_over());
                         let found = launched.map_err(|error| fault(&error))?;
+                        let found = Located { found, sources: Vec::new(), far: None, as_of: None };
                         let opened = Opened::begun(&self.office, prompt.session_id.clone(), found, &words)
                             .map_err(|error| fault(&error))?;
                         self.put(prompt.session_id.clone(), Place::Opened(opened.clone()))?;
@@ -195,20 +210,26 @@ impl Server {
     }
 
     fn set_mode(&self, params: Value) -> Result<Value, Fault> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct SetMode {
-            session_id: String,
-            mode_id: String,
-        }
         let SetMode { session_id, mode_id } = taken(params)?;
         match self.place(&session_id)? {
             Place::Draft(draft) => {
                 held(&draft).choose(&self.office, &mode_id).map_err(|error| fault(&error))?;
                 Ok(json!({}))
             }
-            Place::Opened(_) => Err(Fault::invalid_params("a session that has begun keeps its agent")),
+            Place::Opened(opened) => {
+                let chosen = preferences::choose_mode(&self.office, &opened.now(), &mode_id);
+                chosen.map(|()| json!({})).map_err(|error| fault(&error))
+            }
         }
+    }
+
+    fn set_option(&self, params: Value) -> Result<Value, Fault> {
+        let SetOption { session_id, config_id, value } = taken(params)?;
+        let Place::Opened(opened) = self.place(&session_id)? else {
+            return Err(Fault::invalid_params("a session that has not begun has no options"));
+        };
+        let chosen = preferences::choose_option(&self.office, &opened.now(), &config_id, &value);
+        chosen.map(|options| json!({"configOptions": options})).map_err(|error| fault(&error))
     }
 }
 
@@ -232,6 +253,7 @@ impl Service for Server {
             }
             "session/prompt" => self.prompt(call, params),
             "session/set_mode" => self.set_mode(params),
+            "session/set_config_option" => self.set_option(params),
             "session/close" => {
                 let Named { session_id, .. } = taken(params)?;
                 if let Some(Place::Opened(opened)) = held(&self.sessions).remove(&session_id) {
@@ -263,7 +285,31 @@ impl Service for Server {
 
 /// The session that the editor means: by its id, of several by their folder, and one that this editor made by the id that
 /// it was given then.
-fn find(fleet: &Fleet, id: &str, cwd: Option<String>) -> Result<Surveyed, Error> {
+fn find(office: &Office, fleet: &Fleet, id: &str, cwd: Option<String>) -> Result<Located, Error> {
+    match find_here(fleet, id, cwd) {
+        Ok(found) => Ok(Located { found, sources: Vec::new(), far: None, as_of: None }),
+        Err(error) if error.kind == ErrorKind::NotFound && id.contains('/') => {
+            let surroundings = office.surroundings();
+            let out = Output::new(&surroundings, Colour::Never);
+            let located = Machines::of(&HostArgs::default(), Purpose::Read, &surroundings).and_then(|all| {
+                NarrowingArgs::by(None, None, None).locate(
+                    id,
+                    Purpose::Read,
+                    &all,
+                    fleet,
+                    &surroundings,
+                    &out,
+                )
+            });
+            located.map_err(Failure::into_error).and_then(|located| {
+                if located.far.is_some() && located.id() == id { Ok(located) } else { Err(error) }
+            })
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn find_here(fleet: &Fleet, id: &str, cwd: Option<String>) -> Result<Surveyed, Error> {
     let selector = Selector { text: id.to_owned(), ..Selector::default() };
     let found = match fleet.find(&selector, Purpose::Read) {
         Err(FindError::Ambiguous { .. }) if cwd.is_some() => {

@@ -9,26 +9,30 @@ use std::time::{Duration, Instant};
 use agentctl_adapters::{Answer, Follow};
 use agentctl_fleet::act::asker::Asker;
 use agentctl_fleet::act::steer::SteerOptions;
-use agentctl_fleet::{Fleet, Query};
+use agentctl_fleet::{Fleet, Purpose, Query};
 use agentctl_model::event::ActionVerb;
-use agentctl_model::{Error, Pending, Role, Status, Surveyed};
+use agentctl_model::{Entry, EntryKind, Error, Pending, Role, Status};
 use serde_json::{Value, json};
 
 use super::conversation::{Teller, chunk};
 use super::{Office, held, permissions};
+use crate::failure::Failure;
+use crate::link::hosts::{FarEntries, FarNews, Located};
 use crate::rpc::Wire;
 
 /// How often new entries are read, and how often the session itself is looked at while it lives and while it does not.
 const POLL_INTERVAL: Duration = Duration::from_millis(150);
 const LOOK_INTERVAL: Duration = Duration::from_millis(400);
 const REST_INTERVAL: Duration = Duration::from_secs(2);
+/// How long entries of another machine are waited for each time.
+const FAR_INTERVAL: Duration = Duration::from_millis(20);
 /// The longest history that is told.
 const MOST: usize = 10_000;
 
 pub(super) struct Opened {
     /// The id by which the editor knows it.
     pub(super) id: String,
-    pub(super) latest: Mutex<Surveyed>,
+    pub(super) latest: Mutex<Located>,
     conversation: Mutex<Conversation>,
     /// The requests that the editor was asked, and whether each has become needless.
     asked: Mutex<HashMap<String, Arc<AtomicBool>>>,
@@ -39,11 +43,54 @@ pub(super) struct Opened {
 }
 
 struct Conversation {
-    news: Option<Box<dyn Follow>>,
+    news: News,
     place: PathBuf,
     teller: Teller,
     /// How many entries of the agent were told.
     told: u64,
+    /// The last words of the agent that were told.
+    last_words: String,
+}
+
+/// Where new entries come from.
+enum News {
+    /// An agent at its empty prompt has not written a file yet.
+    Nowhere,
+    Here(Box<dyn Follow>),
+    There(Box<FarEntries>),
+}
+
+impl News {
+    fn of(fleet: &Fleet, found: &Located, backlog: usize) -> Result<Self, Error> {
+        if let Some(far) = &found.far {
+            let entries = FarEntries::open(far, &found.found, backlog).map_err(Failure::into_error)?;
+            return Ok(Self::There(Box::new(entries)));
+        }
+        match fleet.follow(&found.found, backlog) {
+            Ok(Some(news)) => Ok(Self::Here(news)),
+            Ok(None) => Ok(Self::Nowhere),
+            Err(error) if error.source.kind() == std::io::ErrorKind::NotFound => Ok(Self::Nowhere),
+            Err(error) => Err(Error::failed(error.to_string())),
+        }
+    }
+
+    /// What was added since the last time. A machine that is not heard is asked again, and says then what it has to say.
+    fn next(&mut self) -> Result<Vec<Entry>, Error> {
+        match self {
+            Self::Nowhere => Ok(Vec::new()),
+            Self::Here(news) => news.next().map_err(|error| Error::failed(error.to_string())),
+            Self::There(news) => {
+                let mut all = Vec::new();
+                loop {
+                    match news.next(FAR_INTERVAL).map_err(Failure::into_error)? {
+                        Some(FarNews::Entries { entries, .. }) => all.extend(entries),
+                        Some(FarNews::Back) => {}
+                        Some(FarNews::Lost(_) | FarNews::End) | None => return Ok(all),
+                    }
+                }
+            }
+        }
+    }
 }
 
 impl Opened {
@@ -52,7 +99,7 @@ impl Opened {
         office: &Office,
         wire: &Wire,
         id: String,
-        found: Surveyed,
+        found: Located,
         with_history: bool,
     ) -> Result<Arc<Self>, Error> {
         let opened = Self::at(office, id, found, if with_history { MOST } else { 0 })?;
@@ -64,7 +111,7 @@ impl Opened {
     pub(super) fn begun(
         office: &Office,
         id: String,
-        found: Surveyed,
+        found: Located,
         words: &str,
     ) -> Result<Arc<Self>, Error> {
         let opened = Self::at(office, id, found, MOST)?;
@@ -72,10 +119,11 @@ impl Opened {
         Ok(Arc::new(opened))
     }
 
-    fn at(office: &Office, id: String, found: Surveyed, backlog: usize) -> Result<Self, Error> {
-        let news = follow(&office.fleet()?, &found, backlog)?;
-        let place = found.place.clone();
-        let conversation = Conversation { news, place, teller: Teller::default(), told: 0 };
+    fn at(office: &Office, id: String, found: Located, backlog: usize) -> Result<Self, Error> {
+        let news = News::of(&office.fleet()?, &found, backlog)?;
+        let place = found.found.place.clone();
+        let conversation =
+            Conversation { news, place, teller: Teller::default(), told: 0, last_words: String::new() };
         Ok(Self {
             id,
             latest: Mutex::new(found),
@@ -103,6 +151,11 @@ impl Opened {
         self.cancelled.load(Ordering::Relaxed)
     }
 
+    /// The session as it was last seen.
+    pub(super) fn now(&self) -> Located {
+        held(&self.latest).clone()
+    }
+
     /// A new turn was not cancelled yet.
     pub(super) fn begin_turn(&self) {
         self.cancelled.store(false, Ordering::Relaxed);
@@ -120,11 +173,13 @@ impl Opened {
     /// Tells what was added to the conversation; returns how many entries of the agent were told in all.
     pub(super) fn tell_news(&self, wire: &Wire) -> Result<u64, Error> {
         let mut conversation = held(&self.conversation);
-        let Conversation { news, teller, told, .. } = &mut *conversation;
-        let Some(news) = news else { return Ok(*told) };
-        for entry in news.next().map_err(|error| Error::failed(error.to_string()))? {
+        let Conversation { news, teller, told, last_words, .. } = &mut *conversation;
+        for entry in news.next()? {
             if entry.role == Role::Agent {
                 *told += 1;
+                if entry.kind == EntryKind::Message {
+                    last_words.clone_from(&entry.text);
+                }
             }
             if let Some(update) = teller.update(&entry) {
                 self.update(wire, &update);
@@ -133,19 +188,37 @@ impl Opened {
         Ok(*told)
     }
 
+    /// Whether the agent's last words, as the session has them, were told.
+    pub(super) fn has_told_the_last_words(&self) -> bool {
+        let last = held(&self.latest).found.session.last_message.clone().unwrap_or_default();
+        let told = held(&self.conversation).last_words.trim().to_owned();
+        !told.is_empty() && told.starts_with(last.trim().trim_end_matches('…'))
+    }
+
     /// Looks at the session anew. A survey that does not show it changes nothing.
-    pub(super) fn look(&self, fleet: &Fleet) -> Surveyed {
+    pub(super) fn look(&self, fleet: &Fleet) -> Located {
         let known = held(&self.latest).clone();
-        let survey = fleet.survey(&Query { whole_texts: true, ..Query::one(&known.key) });
-        let Some(now) = survey.sessions.into_iter().find(|seen| seen.key == known.key) else { return known };
+        if let Some(far) = &known.far {
+            let Ok(now) = far.again(&known.found, Purpose::Read) else { return known };
+            held(&self.latest).clone_from(&now);
+            if now.found.session.status != Status::Stopped
+                && let News::There(news) = &mut held(&self.conversation).news
+            {
+                news.go_on();
+            }
+            return now;
+        }
+        let key = &known.found.key;
+        let survey = fleet.survey(&Query { whole_texts: true, ..Query::one(key) });
+        let Some(found) = survey.sessions.into_iter().find(|seen| seen.key == *key) else { return known };
+        let now = Located { found, ..known };
         held(&self.latest).clone_from(&now);
         let mut conversation = held(&self.conversation);
         // A session gets a conversation to follow with its first message.
-        if (conversation.place != now.place || conversation.news.is_none())
-            && let Ok(news) = follow(fleet, &now, MOST)
-        {
+        let is_new = conversation.place != now.found.place || matches!(conversation.news, News::Nowhere);
+        if is_new && let Ok(news) = News::of(fleet, &now, MOST) {
             conversation.news = news;
-            conversation.place.clone_from(&now.place);
+            conversation.place.clone_from(&now.found.place);
         }
         now
     }
@@ -159,7 +232,7 @@ impl Opened {
             while !opened.closed.load(Ordering::Relaxed) && !wire.is_closed() {
                 // What cannot be read now may be readable later.
                 let _ = opened.tell_news(&wire);
-                let rests = held(&opened.latest).session.status == Status::Stopped;
+                let rests = held(&opened.latest).found.session.status == Status::Stopped;
                 let interval = if rests { REST_INTERVAL } else { LOOK_INTERVAL };
                 if looked.is_none_or(|looked| looked.elapsed() >= interval) {
                     let now = opened.look(&fleet);
@@ -174,15 +247,16 @@ impl Opened {
     }
 
     /// Asks the editor what the session waits for, each request once; and takes back what is no longer waited for.
-    pub(super) fn ask(self: &Arc<Self>, now: &Surveyed, office: &Arc<Office>, wire: &Wire) {
-        let waits: HashSet<&String> = now.session.pending.iter().filter_map(|one| one.id.as_ref()).collect();
+    pub(super) fn ask(self: &Arc<Self>, now: &Located, office: &Arc<Office>, wire: &Wire) {
+        let session = &now.found.session;
+        let waits: HashSet<&String> = session.pending.iter().filter_map(|one| one.id.as_ref()).collect();
         let mut asked = held(&self.asked);
         asked.retain(|request, needless| {
             let stays = waits.contains(request);
             needless.store(!stays, Ordering::Relaxed);
             stays
         });
-        for pending in now.session.pending.iter().filter(|pending| permissions::can_be_asked(pending)) {
+        for pending in session.pending.iter().filter(|pending| permissions::can_be_asked(pending)) {
             let Some(request) = pending.id.clone().filter(|request| !asked.contains_key(request)) else {
                 continue;
             };
@@ -197,7 +271,7 @@ impl Opened {
 
     fn ask_one(
         &self,
-        target: &Surveyed,
+        target: &Located,
         pending: &Pending,
         needless: &AtomicBool,
         office: &Office,
@@ -210,19 +284,13 @@ impl Opened {
         let Some(decision) = permissions::decision(pending, &answer) else { return };
         let answer = Answer { request: pending.id.clone(), decision };
         let options = SteerOptions { asker: Asker::this_process(false), ..SteerOptions::default() };
-        let given = office.fleet().and_then(|fleet| fleet.answer(target, answer, options));
-        office.asked().tell(ActionVerb::Answer, Some(&target.key), &given, &office.surroundings());
+        let given = office
+            .fleet()
+            .and_then(|fleet| target.answer(&fleet, answer, options).map_err(Failure::into_error));
+        let named = (&*target.found.key.adapter, &*target.id());
+        office.asked().tell(ActionVerb::Answer, Some(named), &given, &office.surroundings());
         if let Err(error) = given {
             self.note(wire, &super::in_words(&error));
         }
-    }
-}
-
-/// An agent at its empty prompt has not written a file yet.
-fn follow(fleet: &Fleet, found: &Surveyed, backlog: usize) -> Result<Option<Box<dyn Follow>>, Error> {
-    match fleet.follow(found, backlog) {
-        Ok(news) => Ok(news),
-        Err(error) if error.source.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Error::failed(error.to_string())),
     }
 }

@@ -19,12 +19,14 @@ use super::drafts::start_daemon;
 use super::opened::Opened;
 use super::{Office, fault, held, in_words, permissions};
 use crate::failure::Failure;
+use crate::link::hosts::Located;
 use crate::rpc::{Call, Fault};
 
 /// How often the turn is looked at.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
-/// How long the records of a turn may lag behind its end.
-const LAST_ENTRIES: Duration = Duration::from_secs(2);
+/// How long the records of a turn may lag behind its end, and how long nothing more comes of records that are read here.
+const LAST_ENTRIES: Duration = Duration::from_secs(5);
+const QUIET: Duration = Duration::from_millis(150);
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -88,9 +90,10 @@ impl Opened {
         self.begin_turn();
         let fleet = office.fleet().map_err(|error| fault(&error))?;
         let now = self.look(&fleet);
+        let before = self.tell_news(call.wire()).unwrap_or_default();
         self.said_here(words);
         match say(office, call, &fleet, &now, words) {
-            Ok(()) => self.until_its_end(office, call, &fleet),
+            Ok(()) => self.until_its_end(office, call, &fleet, before),
             Err(error) if matches!(error.kind, ErrorKind::Refused | ErrorKind::Unsupported) => {
                 self.note(call.wire(), &in_words(&error));
                 Ok(json!({"stopReason": "refusal"}))
@@ -105,18 +108,18 @@ impl Opened {
             return Err(Fault::invalid_request("another turn of this session is in progress"));
         };
         let fleet = office.fleet().map_err(|error| fault(&error))?;
-        self.until_its_end(office, call, &fleet)
+        self.until_its_end(office, call, &fleet, 0)
     }
 
-    /// Tells the turn as it goes on, and how it ended.
+    /// Tells the turn as it goes on, and how it ended. `before` counts the entries of the agent that were told before it.
     fn until_its_end(
         self: &Arc<Self>,
         office: &Arc<Office>,
         call: &Call,
         fleet: &Fleet,
+        before: u64,
     ) -> Result<Value, Fault> {
         let wire = call.wire();
-        let before = self.tell_news(wire).unwrap_or_default();
         let mut interrupted = false;
         loop {
             if call.is_over() {
@@ -124,7 +127,7 @@ impl Opened {
             }
             let now = self.look(fleet);
             let told = self.tell_news(wire).unwrap_or(before);
-            let session = &now.session;
+            let session = &now.found.session;
             self.ask(&now, office, wire);
             if self.is_cancelled() && !interrupted {
                 interrupted = true;
@@ -135,11 +138,11 @@ impl Opened {
                 continue;
             }
             let is_over = matches!(session.status, Status::Idle | Status::Stopped);
-            if is_over && now.rule != Rule::ExitNotWrittenYet {
-                self.tell_the_rest(call, told.max(before));
-                return ended(&now, self.is_cancelled());
+            if is_over && now.found.rule != Rule::ExitNotWrittenYet {
+                self.tell_the_rest(call, before, told.max(before));
+                return ended(&now.found, self.is_cancelled());
             }
-            if let Some(words) = unanswerable(&now) {
+            if let Some(words) = unanswerable(&now.found) {
                 self.note(wire, &words);
                 return Ok(json!({"stopReason": "end_turn"}));
             }
@@ -147,16 +150,23 @@ impl Opened {
         }
     }
 
-    /// The agent may say that its turn is over a moment before its last words are in its records.
-    fn tell_the_rest(&self, call: &Call, mut told: u64) {
-        let last = held(&self.latest).session.last_message.is_some();
-        let began = Instant::now();
-        let mut quiet = 0;
-        while last && quiet < 3 && began.elapsed() < LAST_ENTRIES && !call.is_over() {
+    /// The agent may say that its turn is over a moment before its last words are in its records, and another machine may
+    /// be slow to pass them on. `before` and `told` count the entries of the agent at the beginning of the turn and now.
+    fn tell_the_rest(&self, call: &Call, before: u64, mut told: u64) {
+        let latest = held(&self.latest).clone();
+        let quiet_enough = if latest.far.is_some() { LAST_ENTRIES } else { QUIET };
+        let (began, mut last) = (Instant::now(), Instant::now());
+        while latest.found.session.last_message.is_some()
+            && !(told > before && self.has_told_the_last_words())
+            && last.elapsed() < quiet_enough
+            && began.elapsed() < LAST_ENTRIES
+            && !call.is_over()
+        {
             std::thread::sleep(Duration::from_millis(50));
             let now = self.tell_news(call.wire()).unwrap_or(told);
-            quiet = if now == told { quiet + 1 } else { 0 };
-            told = now;
+            if now != told {
+                (told, last) = (now, Instant::now());
+            }
         }
     }
 }
@@ -190,40 +200,51 @@ fn ended(now: &Surveyed, is_cancelled: bool) -> Result<Value, Fault> {
 }
 
 /// Says the words in the way that the session offers now.
-fn say(office: &Office, call: &Call, fleet: &Fleet, now: &Surveyed, words: &str) -> Result<(), Error> {
+fn say(office: &Office, call: &Call, fleet: &Fleet, now: &Located, words: &str) -> Result<(), Error> {
     let surroundings = office.surroundings();
-    start_daemon(&surroundings);
+    if now.far.is_none() {
+        start_daemon(&surroundings);
+    }
     let options = SteerOptions { asker: Asker::this_process(false), ..SteerOptions::default() };
-    let asks = now.session.pending.iter().find(|one| one.kind == PendingKind::Question && one.answerable);
-    let rests = fleet.offers(now).contains(&Offer::Resume);
+    let session = &now.found.session;
+    let asks = session.pending.iter().find(|one| one.kind == PendingKind::Question && one.answerable);
+    // What another machine offers it knows itself, and it refuses what it does not.
+    let rests = match now.far {
+        Some(_) => session.status == Status::Stopped,
+        None => fleet.offers(&now.found).contains(&Offer::Resume),
+    };
     let (verb, said) = if let Some(question) = asks {
         // The question was shown, and these are the words of the person who read it.
         let answer = Answer { request: question.id.clone(), decision: Decision::Text(words.to_owned()) };
-        (ActionVerb::Answer, fleet.answer(now, answer, options).map(drop))
+        (ActionVerb::Answer, now.answer(fleet, answer, options).map(drop).map_err(Failure::into_error))
     } else if rests {
         (ActionVerb::Launch, take_up(office, call, now, words))
     } else {
-        (ActionVerb::Send, fleet.send(now, words, options).map(drop))
+        (ActionVerb::Send, now.send(fleet, words, options).map(drop).map_err(Failure::into_error))
     };
-    office.asked().tell(verb, Some(&now.key), &said, &surroundings);
+    office.asked().tell(verb, Some((&now.found.key.adapter, &now.id())), &said, &surroundings);
     said
 }
 
-fn interrupt(office: &Office, fleet: &Fleet, now: &Surveyed) -> Result<(), Error> {
+fn interrupt(office: &Office, fleet: &Fleet, now: &Located) -> Result<(), Error> {
     let options = SteerOptions { asker: Asker::this_process(false), ..SteerOptions::default() };
-    let done = fleet.interrupt_turn(now, options).map(drop);
-    office.asked().tell(ActionVerb::Interrupt, Some(&now.key), &done, &office.surroundings());
+    let done = now.interrupt(fleet, options).map(drop).map_err(Failure::into_error);
+    let named = (&*now.found.key.adapter, &*now.id());
+    office.asked().tell(ActionVerb::Interrupt, Some(named), &done, &office.surroundings());
     done
 }
 
 /// A further turn of a session that nobody runs; it is held from then on.
-fn take_up(office: &Office, call: &Call, found: &Surveyed, words: &str) -> Result<(), Error> {
+fn take_up(office: &Office, call: &Call, found: &Located, words: &str) -> Result<(), Error> {
+    let stay = Stay { hold: true, ..Stay::default() };
+    let how = ResumeRequest { stay, ..ResumeRequest::default() };
+    if let Some(far) = &found.far {
+        return far.resume(&found.found, words, &how).map(drop).map_err(Failure::into_error);
+    }
     let surroundings = office.surroundings();
     let settings = surroundings.settings().map_err(|error| Failure::from(error).into_error())?;
     let launcher = surroundings.launcher(&settings).map_err(Failure::into_error)?;
-    let stay = Stay { hold: true, ..Stay::default() };
-    let how = ResumeRequest { stay, ..ResumeRequest::default() };
-    let order = launcher.fleet.resume_order(found, &how, &launcher.caller.programs)?;
+    let order = launcher.fleet.resume_order(&found.found, &how, &launcher.caller.programs)?;
     launcher.make_ready(surroundings.now())?;
     launcher.carry_out(order, words, surroundings.now(), || call.is_over()).map(drop)
 }

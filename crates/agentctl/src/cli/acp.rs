@@ -2,6 +2,7 @@
 
 use agentctl_model::ErrorKind;
 
+use super::host_args::HostArgs;
 use crate::acp::Server;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
@@ -16,10 +17,12 @@ pub(crate) struct Args {
     /// The agent of new sessions [default: that of the config, else the first that is installed]
     #[arg(long, value_name = "NAME", value_parser = super::adapter_names())]
     adapter: Option<String>,
+    #[command(flatten)]
+    hosts: HostArgs,
 }
 
 pub(crate) fn run(args: Args, surroundings: Surroundings) -> Result<Exit, Failure> {
-    let served = Server::new(surroundings, args.adapter).serve();
+    let served = Server::new(surroundings, args.adapter, args.hosts).serve();
     served.map_err(|error| Failure::new(ErrorKind::Failed, format!("cannot read the input: {error}")))?;
     Ok(Exit::Done)
 }

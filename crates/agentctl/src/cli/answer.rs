@@ -107,10 +107,7 @@ impl AnswerOptions {
             let about = format!("{} session {id} {asks}", text::one_line(&target.found.key.adapter));
             out.beside(std::iter::once(about).chain(shown.iter().cloned()));
         }
-        let receipt = match &target.far {
-            Some(far) => far.answer(&target.found, &answer, self.steering.options())?,
-            None => fleet.answer(&target.found, answer, self.steering.options())?,
-        };
+        let receipt = target.answer(&fleet, answer, self.steering.options())?;
         let to = if shown.is_empty() { "" } else { " of" };
         let what: Vec<String> = std::iter::once(format!("accepted {noun}{to}")).chain(shown).collect();
         send::tell(&target, &what.join("\n"), self.json, &receipt, receipt.session.as_ref(), out)

@@ -24,6 +24,11 @@ pub(crate) struct HostArgs {
 }
 
 impl HostArgs {
+    /// As if these had been named on the command line.
+    pub(crate) fn named(hosts: impl IntoIterator<Item = String>) -> Self {
+        Self { hosts: hosts.into_iter().collect() }
+    }
+
     /// Whether machines were named.
     pub(crate) fn are_given(&self) -> bool {
         !self.hosts.is_empty()

@@ -28,10 +28,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let fleet = surroundings.fleet()?;
     let target = args.target.find(Purpose::Act, &fleet, surroundings, out)?;
-    let receipt = match &target.far {
-        Some(far) => far.interrupt(&target.found, args.steering.options())?,
-        None => fleet.interrupt_turn(&target.found, args.steering.options())?,
-    };
+    let receipt = target.interrupt(&fleet, args.steering.options())?;
     let what = match (receipt.interrupted, receipt.still_queued) {
         (false, _) => "had no open turn".to_owned(),
         (true, 0) => "interrupted its turn".to_owned(),

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use agentctl_fleet::{Fleet, ListFilter, Listing, Query, Sort, StatusFilter, Wanted, sort};
+use agentctl_fleet::{Fleet, ListFilter, Listing, Query, Sort, StatusFilter, Wanted};
 use agentctl_model::{CoverageKind, ErrorKind, Outcome, Road, Session, SourceReport, Status};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap_complete::engine::ArgValueCompleter;
@@ -185,13 +185,7 @@ impl Args {
             return Err(failure.hint("leave out --host, or ask again without --watch"));
         }
         let asked = self.hosts.asked(roster, link.fleet.host())?;
-        let mut query = self.query(surroundings);
-        // Which rows are cut is known only when every machine has answered.
-        let limit = query.filter.limit.take();
-        let mut listing = roster.list_with(&asked, &query, link);
-        sort(&mut listing.sessions, self.sort);
-        listing.left_out = listing.sessions.len().saturating_sub(limit.unwrap_or(usize::MAX));
-        listing.sessions.truncate(limit.unwrap_or(usize::MAX));
+        let listing = roster.list(&asked, self.query(surroundings), link);
         self.print(&listing, &link.fleet, surroundings, out)?;
         host_args::warn(&listing.hosts, out);
         let local: Vec<SourceReport> =

@@ -15,7 +15,7 @@ mod events;
 mod explain;
 mod fuse;
 mod fuses;
-mod group;
+pub(crate) mod group;
 pub(crate) mod host_args;
 mod hosts;
 mod inbox;

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use agentctl_fleet::{Fleet, Purpose};
-use agentctl_model::{Entry, ErrorKind};
+use agentctl_model::Entry;
 
 use super::target::Target;
 use crate::exit_codes::Exit;
@@ -44,23 +44,11 @@ pub(crate) fn print_last(
     reader: &mut Reader<'_>,
     out: &mut Output,
 ) -> Result<(), Failure> {
-    let entries = match &session.far {
-        Some(far) => far.entries(&session.found, count)?,
-        None => last(fleet, session, count)?,
-    };
+    let entries = session.entries(fleet, count)?;
     if entries.is_empty() && count > 0 {
         out.hint("nothing has been said in this session yet");
     }
     entries.iter().try_for_each(|entry| reader.print(entry, out))
-}
-
-fn last(fleet: &Fleet, session: &Located, count: usize) -> Result<Vec<Entry>, Failure> {
-    match fleet.read(&session.found, count) {
-        Ok(entries) => Ok(entries),
-        // An agent at its empty prompt has not written a file yet.
-        Err(error) if error.source.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
-        Err(error) => Err(Failure::new(ErrorKind::Failed, error.to_string())),
-    }
 }
 
 /// Prints entries one after the other, for a person or as JSON lines.

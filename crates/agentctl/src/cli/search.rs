@@ -220,7 +220,7 @@ fn lines(hit: &Hit, surroundings: &Surroundings, out: &Output) -> Vec<String> {
     let who = hit
         .tool
         .as_deref()
-        .map_or_else(|| role_word(hit.role).to_owned(), |tool| format!("tool {}", text::one_line(tool)));
+        .map_or_else(|| hit.role.as_str().to_owned(), |tool| format!("tool {}", text::one_line(tool)));
     let name = hit.name.as_deref().map(text::one_line).unwrap_or_default();
     let head = format!("{} {id}  {at}  {who}  --at {}", look.glyph, text::one_line(&hit.hit));
     let room = out.width().saturating_sub(head.chars().count() + 2);
@@ -233,15 +233,6 @@ fn lines(hit: &Hit, surroundings: &Surroundings, out: &Output) -> Vec<String> {
     lines.push(format!("  {}", marked(hit, width, |words| paint.apply(Tone::Attention, words))));
     lines.extend(hit.after.iter().map(beside));
     lines
-}
-
-fn role_word(role: Role) -> &'static str {
-    match role {
-        Role::User => "user",
-        Role::Agent => "agent",
-        Role::Tool => "tool",
-        Role::System => "system",
-    }
 }
 
 /// The line with its matches marked, cut around the first of them.

@@ -68,12 +68,10 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     let fleet = surroundings.fleet()?;
     let target = args.target.find(Purpose::Act, &fleet, surroundings, out)?;
     let options = SteerOptions { as_command: args.command, ..args.steering.options() };
-    let receipt = if let Some(far) = &target.far {
-        far.send(&target.found, &words, options)?
-    } else {
+    if target.far.is_none() {
         DaemonProcess::wanted(surroundings, out);
-        fleet.send(&target.found, &words, options)?
-    };
+    }
+    let receipt = target.send(&fleet, &words, options)?;
     let what = match receipt.accepted {
         Accepted::Now => "accepted the message",
         Accepted::Queued => "has the message in its queue",

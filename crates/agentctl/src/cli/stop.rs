@@ -99,11 +99,7 @@ fn stop_one(
     fleet: &Fleet,
     caller: &Caller,
 ) -> Result<StopReport, Failure> {
-    let stopped = match &target.far {
-        Some(far) => far.stop(&target.found, options),
-        None => fleet.stop(&target.found, caller, options).map_err(Failure::from),
-    };
-    match stopped {
+    match target.stop(fleet, caller, options) {
         Err(Failure::Said(error)) => {
             let session = (*target.found.session).clone();
             Ok(StopReport::new(&target.found.key.id, Err(error), Some(session)))

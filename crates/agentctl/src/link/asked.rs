@@ -2,7 +2,7 @@
 
 use agentctl_adapters::control::LAUNCH_MARK;
 use agentctl_model::event::{Action, ActionVerb};
-use agentctl_model::{Error, SessionKey, text};
+use agentctl_model::{Error, text};
 use serde_json::json;
 
 use super::client::Ask;
@@ -35,11 +35,12 @@ impl Asked {
         known.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)))
     }
 
-    /// Tells the daemon what was done, or refused. Without a daemon nobody listens, and nothing is lost.
+    /// Tells the daemon what was done, or refused, to a session by its adapter and id. Without a daemon nobody listens, and
+    /// nothing is lost.
     pub(crate) fn tell<T>(
         &self,
         verb: ActionVerb,
-        target: Option<&SessionKey>,
+        target: Option<(&str, &str)>,
         done: &Result<T, Error>,
         surroundings: &Surroundings,
     ) {
@@ -54,8 +55,8 @@ impl Asked {
             error,
         };
         let body = json!({
-            "adapter": target.map(|key| &key.adapter),
-            "sessionId": target.map(|key| &key.id),
+            "adapter": target.map(|(adapter, _)| adapter),
+            "sessionId": target.map(|(_, id)| id),
             "action": action,
         });
         let _ = client.ask(Ask::write("POST", "/v1/actions", &body.to_string()));

@@ -7,6 +7,7 @@ pub(crate) mod daemon_process;
 pub(crate) mod hints;
 pub(crate) mod hosts;
 pub(crate) mod waiting;
+pub(crate) mod waits;
 
 use std::io;
 use std::ops::ControlFlow;

@@ -1,18 +1,52 @@
-//! Waits until sessions of this machine reach a state, for programs.
+//! Waits until sessions reach a state, wherever they are.
 
 use std::time::{Duration, Instant};
 
 use agentctl_fleet::Fleet;
-use agentctl_fleet::read::wait::Wait;
-use agentctl_model::Surveyed;
+use agentctl_fleet::read::wait::Until;
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 use super::Link;
 use super::hints::{HINT_TIMEOUT, Hints};
+use super::waits::Waits;
 use crate::surroundings::Surroundings;
 
 /// How often the sessions are surveyed, without and with a daemon that announces changes.
-pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(400);
-pub(crate) const FALLBACK_INTERVAL: Duration = Duration::from_secs(3);
+const POLL_INTERVAL: Duration = Duration::from_millis(400);
+const FALLBACK_INTERVAL: Duration = Duration::from_secs(3);
+
+/// A state that can be waited for.
+#[derive(Debug, Clone, Copy, clap::ValueEnum, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub(crate) enum State {
+    Running,
+    Waiting,
+    Idle,
+    Stopped,
+}
+
+impl State {
+    /// What is waited for where these were named.
+    pub(crate) fn until(states: &[Self]) -> Vec<Until> {
+        match states {
+            [] => Until::DEFAULT.to_vec(),
+            states => states.iter().copied().map(Until::from).collect(),
+        }
+    }
+}
+
+impl From<State> for Until {
+    fn from(state: State) -> Self {
+        match state {
+            State::Running => Self::Running,
+            State::Waiting => Self::Waiting,
+            State::Idle => Self::Idle,
+            State::Stopped => Self::Stopped,
+        }
+    }
+}
 
 /// How a wait came to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,32 +56,33 @@ pub(crate) enum Ended {
     CalledOff,
 }
 
-/// Surveys until the wait is over, it is called off, or the time is up. `goes_on` is told, every moment, which sessions
-/// have not reached the state yet and how long that lasts; it returns true to call the wait off.
+/// Surveys until the wait is over, it is called off, or the time is up. `goes_on` is told, every moment, how far it is
+/// and how long it lasts; it returns true to call the wait off.
 pub(crate) fn until_over(
-    wait: &mut Wait,
+    wait: &mut Waits,
     fleet: &Fleet,
     timeout: Option<Duration>,
     surroundings: &Surroundings,
-    mut goes_on: impl FnMut(&[Surveyed], Duration) -> bool,
+    mut goes_on: impl FnMut(&mut Waits, Duration) -> bool,
 ) -> Ended {
     let began = Instant::now();
     let mut hints = Hints::default();
-    if !wait.is_over() {
+    if !wait.is_over() && !wait.here.open().is_empty() {
         let link = Link::open(surroundings);
-        hints = link.map(|link| Hints::of_sessions(&link, wait.open())).unwrap_or_default();
+        hints = link.map(|link| Hints::of_sessions(&link, wait.here.open())).unwrap_or_default();
         // Changes from before the hints began are not announced.
         if hints.are_given() {
-            wait.update(&fleet.survey(&wait.query()));
+            wait.here.update(&fleet.survey(&wait.here.query()));
         }
     }
+    let looks = wait.watch_others();
     loop {
         if wait.is_over() {
             return Ended::Over;
         }
         let surveyed_at = Instant::now();
         while surveyed_at.elapsed() < if hints.are_given() { FALLBACK_INTERVAL } else { POLL_INTERVAL } {
-            if goes_on(wait.open(), began.elapsed()) {
+            if goes_on(wait, began.elapsed()) {
                 return Ended::CalledOff;
             }
             if timeout.is_some_and(|timeout| began.elapsed() >= timeout) {
@@ -58,7 +93,12 @@ pub(crate) fn until_over(
             } else if hints.next().is_some() {
                 break;
             }
+            if looks.iter().enumerate().any(|(place, looks)| wait.hear(place, looks)) {
+                break;
+            }
         }
-        wait.update(&fleet.survey(&wait.query()));
+        if !wait.here.open().is_empty() {
+            wait.here.update(&fleet.survey(&wait.here.query()));
+        }
     }
 }

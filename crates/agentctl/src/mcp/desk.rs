@@ -5,12 +5,14 @@ use std::path::PathBuf;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use agentctl_fleet::Purpose;
-use agentctl_model::{Error, Session, Surveyed};
+use agentctl_model::{Error, Session};
 
 use super::rights::Rights;
-use crate::cli::target::NarrowingArgs;
+use crate::cli::host_args::HostArgs;
+use crate::cli::target::{Machines, NarrowingArgs};
 use crate::failure::Failure;
 use crate::link::asked::Asked;
+use crate::link::hosts::{Asked as AskedHosts, Located, Roster};
 use crate::link::{Link, SessionFinder};
 use crate::output::Output;
 use crate::render::style::Colour;
@@ -75,18 +77,29 @@ impl Desk {
         Link::open(&self.surroundings()).map_err(Failure::into_error)
     }
 
+    /// The machines that are asked, if others than this one are.
+    pub(super) fn machines(&self, host: Option<String>) -> Result<Option<(Roster, AskedHosts)>, Error> {
+        let surroundings = self.surroundings();
+        let hosts = HostArgs::named(host);
+        let Some(roster) = hosts.roster(&surroundings).map_err(Failure::into_error)? else { return Ok(None) };
+        let asked = hosts.asked(&roster, &agentctl_fleet::own_name()).map_err(Failure::into_error)?;
+        Ok(Some((roster, asked)).filter(|(_, asked)| !asked.is_here()))
+    }
+
     /// The one session that is meant.
     pub(super) fn find(
         &self,
         target: &Target,
         purpose: Purpose,
         finder: &impl SessionFinder,
-    ) -> Result<Surveyed, Error> {
+    ) -> Result<Located, Error> {
         let surroundings = self.surroundings();
         let out = Output::new(&surroundings, Colour::Never);
         let narrowed = NarrowingArgs::by(target.adapter.clone(), None, target.cwd.clone());
-        let found = narrowed.find(&target.id, purpose, finder, &surroundings, &out);
-        found.map(|(found, _)| found).map_err(Failure::into_error)
+        let machines = Machines::of(&HostArgs::default(), purpose, &surroundings);
+        let located =
+            machines.and_then(|all| narrowed.locate(&target.id, purpose, &all, finder, &surroundings, &out));
+        located.map_err(Failure::into_error)
     }
 
     /// Who asks, by the client of this connection.
@@ -94,19 +107,19 @@ impl Desk {
         Asked::by("mcp", client, &self.surroundings)
     }
 
-    /// The requests of this session are about to be shown whole.
-    pub(super) fn show_requests(&self, session: &Session) {
+    /// The requests of the session with this id are about to be shown whole.
+    pub(super) fn show_requests(&self, id: &str, session: &Session) {
         let mut shown = held(&self.shown);
         if shown.len() >= MOST_SHOWN {
             shown.clear();
         }
         let requests = session.pending.iter().filter_map(|pending| pending.id.clone());
-        shown.extend(requests.map(|request| (session.id.clone(), request)));
+        shown.extend(requests.map(|request| (id.to_owned(), request)));
     }
 
     /// Refuses an answer to a request that was not shown on this connection.
-    pub(super) fn require_shown(&self, session: &Session, request: &str) -> Result<(), Error> {
-        if held(&self.shown).contains(&(session.id.clone(), request.to_owned())) {
+    pub(super) fn require_shown(&self, id: &str, request: &str) -> Result<(), Error> {
+        if held(&self.shown).contains(&(id.to_owned(), request.to_owned())) {
             return Ok(());
         }
         let request: String = agentctl_model::text::one_line(request).chars().take(200).collect();

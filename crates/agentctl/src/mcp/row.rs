@@ -12,7 +12,7 @@ const CUT: usize = 120;
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct SessionRow {
-    /// The agent's own id, by which every tool takes it.
+    /// The id by which every tool takes it: the agent's own, with HOST/ before it on another machine.
     pub(super) id: String,
     adapter: String,
     /// The machine it is on.
@@ -39,10 +39,10 @@ pub(super) struct SessionRow {
 }
 
 impl SessionRow {
-    pub(super) fn of(session: &Session) -> Self {
+    pub(super) fn of(id: String, session: &Session) -> Self {
         let short = |words: &Option<String>| words.as_deref().map(short);
         Self {
-            id: session.id.clone(),
+            id,
             adapter: session.adapter.clone(),
             host: session.host.clone(),
             status: session.status,
@@ -63,11 +63,11 @@ impl SessionRow {
 }
 
 /// The same on one line of text.
-pub(super) fn line(session: &Session) -> String {
+pub(super) fn line(id: &str, session: &Session) -> String {
     let title = session.name.as_deref().or(session.prompt.as_deref()).map(short).unwrap_or_default();
     let outcome = session.outcome.map(|outcome| format!("/{}", outcome.as_str())).unwrap_or_default();
     let words = [
-        session.id.as_str(),
+        id,
         &format!("{}{outcome}", session.status.as_str()),
         &session.adapter,
         session.cwd.as_deref().unwrap_or("-"),

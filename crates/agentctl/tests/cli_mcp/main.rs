@@ -8,6 +8,7 @@
     reason = "tests run processes, stop at surprises, and write their JSON where it is sent"
 )]
 
+mod known;
 #[path = "../machine/mod.rs"]
 mod machine;
 mod wire;
@@ -19,8 +20,16 @@ use machine::{DIED, INTERRUPTED, Machine, TOOLS};
 use serde_json::{Value, json};
 use wire::{Client, PATIENCE, inline, outside_the_fence};
 
-const READING: [&str; 6] =
-    ["list_sessions", "session_status", "explain_status", "read_messages", "inbox", "wait_for"];
+const READING: [&str; 8] = [
+    "list_sessions",
+    "session_status",
+    "explain_status",
+    "read_messages",
+    "search",
+    "inbox",
+    "usage",
+    "wait_for",
+];
 const ACTING: [(&str, &str); 5] = [
     ("launch", "launch_session"),
     ("send", "send_message"),
@@ -164,6 +173,9 @@ fn an_injection_is_data_in_every_answer() {
         ("explain_status", json!({"id": DIED})),
         ("read_messages", json!({"id": TOOLS, "limit": 200})),
         ("read_messages", json!({"id": DIED, "limit": 200})),
+        ("search", json!({"words": "INJECTED", "context": 2})),
+        ("usage", json!({"by": "session", "limit": 200})),
+        ("usage", json!({"by": "cwd", "limit": 200})),
         ("wait_for", json!({"id": [TOOLS, DIED]})),
         ("send_message", json!({"id": TOOLS, "message": "hello"})),
         ("send_message", json!({"id": TOOLS, "message": "hello", "resume": true})),
@@ -184,7 +196,7 @@ fn an_injection_is_data_in_every_answer() {
     let count = marks.len();
     marks.sort();
     marks.dedup();
-    assert!(count >= 9 && marks.len() == count, "every answer has a mark of its own");
+    assert!(count >= 12 && marks.len() == count, "every answer has a mark of its own");
 }
 
 #[test]

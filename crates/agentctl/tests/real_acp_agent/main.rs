@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use agentctl_testkit::agents::pi;
 use agentctl_testkit::clients::Clients;
-use agentctl_testkit::{Claude, FakeModel, Pi, Skip, TestHome, new_uuid, skip, until_seen};
+use agentctl_testkit::{Claude, FakeModel, NodeAgent, Pi, Skip, TestHome, new_uuid, skip, until_seen};
 use editor::Editor;
 use serde_json::{Value, json};
 
@@ -270,10 +270,8 @@ fn a_mode_chooses_the_agent_of_a_new_session() {
         (&"pi".into(), &"from pi".into()),
         "{list:#}"
     );
-    assert_eq!(
-        editor.fault("session/set_mode", &json!({"sessionId": id, "modeId": "claude-code"}))["code"],
-        -32602
-    );
+    let begun = editor.fault("session/set_mode", &json!({"sessionId": id, "modeId": "claude-code"}));
+    assert!(begun["message"].as_str().unwrap().contains("cannot be asked for another mode"), "{begun:#}");
     // Whatever id its agent gave it, it can be opened by the one that the editor knows.
     let mut again = scene.editor(&[]);
     again.greet();
@@ -284,4 +282,63 @@ fn a_mode_chooses_the_agent_of_a_new_session() {
         -32002
     );
     let _ = scene.home.agentctl(&["stop", list["sessions"][0]["id"].as_str().unwrap()]).ok();
+}
+
+/// A held agent that has modes is asked for another one, and keeps to it.
+#[test]
+fn the_mode_of_a_held_session_is_chosen_in_the_editor() {
+    let model = FakeModel::start();
+    let mut home = TestHome::with_agentctl(env!("CARGO_BIN_EXE_agentctl"));
+    home.set_env("AGENTCTL_NO_DAEMON", "1");
+    let settled = NodeAgent::gemini(&mut home, &model.url()).and_then(|_| Clients::call());
+    let clients = match settled {
+        Ok(clients) => clients,
+        Err(reason) => return skip(reason),
+    };
+    let cwd = home.git_repo("project");
+    let mut command =
+        home.agentctl_command(&["launch", "gemini", "-p", "[[text:begun]] hello", "--hold", "--json"]);
+    command.current_dir(&cwd);
+    let launched = home.run(command).ok().json();
+    let id = launched["id"].as_str().unwrap();
+    let _ = home.agentctl(&["wait", id, "--timeout", "2m"]).ok();
+    let open = json!({"sessionId": id, "cwd": cwd, "mcpServers": []});
+    let mut editor = Editor::open(&home, &clients, &[]);
+    editor.greet();
+    let opened = editor.ask("session/load", &open);
+    let modes = opened["modes"]["availableModes"].as_array().unwrap();
+    assert!(modes.iter().any(|mode| mode["id"] == "yolo"), "{opened:#}");
+    assert_eq!(opened["modes"]["currentModeId"], "default", "{opened:#}");
+
+    editor.choose("reject_once");
+    let done = editor.prompt(id, "[[bash:touch asked]] [[text:was told no]]");
+    assert_eq!(
+        (done["result"]["stopReason"].as_str(), editor.permissions().len()),
+        (Some("end_turn"), 1),
+        "{done:#}"
+    );
+    let _ = editor.ask("session/set_mode", &json!({"sessionId": id, "modeId": "yolo"}));
+    let done = editor.prompt(id, "[[bash:touch unasked]] [[text:did it]]");
+    assert_eq!(
+        (done["result"]["stopReason"].as_str(), editor.permissions().len()),
+        (Some("end_turn"), 0),
+        "{done:#}"
+    );
+    assert!(cwd.join("unasked").exists() && !cwd.join("asked").exists());
+    let again = editor.ask("session/load", &open);
+    assert_eq!(again["modes"]["currentModeId"], "yolo", "{again:#}");
+    let wrong = editor.fault("session/set_mode", &json!({"sessionId": id, "modeId": "nobody"}));
+    assert!(wrong["message"].as_str().unwrap().contains("does not offer"), "{wrong:#}");
+
+    // The model, where the agent lets it be chosen.
+    let option = &opened["configOptions"][0];
+    if let Some(other) = option["options"]
+        .as_array()
+        .and_then(|all| all.iter().map(|one| &one["value"]).find(|value| **value != option["currentValue"]))
+    {
+        let set = json!({"sessionId": id, "configId": "model", "value": other});
+        let now = editor.ask("session/set_config_option", &set);
+        assert_eq!(now["configOptions"][0]["currentValue"], *other, "{now:#}");
+    }
+    let _ = home.agentctl(&["stop", id]).ok();
 }

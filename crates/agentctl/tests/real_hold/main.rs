@@ -10,12 +10,19 @@ mod acp;
 mod api;
 mod bridges;
 mod claude;
+#[path = "../real_acp_agent/editor.rs"]
+#[allow(dead_code, reason = "another test's room, of which a part is used")]
+mod editor;
 #[path = "../daemon/house.rs"]
 #[allow(dead_code, reason = "another test's room, of which a part is used")]
 mod house;
+#[path = "../real_mcp/line.rs"]
+#[allow(dead_code, reason = "another test's room, of which a part is used")]
+mod line;
 mod manner;
 mod over_ssh;
 mod pi;
+mod programs;
 mod road;
 mod roads;
 mod rounds;

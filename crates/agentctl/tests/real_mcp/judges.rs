@@ -33,10 +33,10 @@ fn inspected(home: &TestHome, command: &dyn Fn() -> Command) {
     listing.args(["--method", "tools/list"]);
     let listed = object(home, listing);
     let tools = listed["tools"].as_array().unwrap();
-    assert_eq!(tools.len(), 11, "{listed:#}");
+    assert_eq!(tools.len(), 13, "{listed:#}");
     assert!(tools.iter().all(|tool| tool["outputSchema"]["type"] == "object"), "{listed:#}");
     // Each call is a start of the client; a few of them show what the others would.
-    let count = if std::env::var_os("AGENTCTL_LONG").is_some() { 7 } else { 3 };
+    let count = if std::env::var_os("AGENTCTL_LONG").is_some() { 9 } else { 3 };
     let calls = [
         ("list_sessions", &["since=all"][..]),
         ("read_messages", &[&format!("id={TOOLS}"), "limit=5"]),
@@ -44,6 +44,8 @@ fn inspected(home: &TestHome, command: &dyn Fn() -> Command) {
         ("session_status", &[&format!("id={TOOLS}")]),
         ("explain_status", &[&format!("id={TOOLS}")]),
         ("inbox", &["since=all"]),
+        ("search", &["words=a", "limit=3"]),
+        ("usage", &["by=model"]),
         ("wait_for", &[&format!("id={TOOLS}")]),
     ];
     for (tool, arguments) in calls.into_iter().take(count) {
@@ -96,16 +98,18 @@ fn the_client_of_python_believes_every_answer() {
         ["explain_status", {"id": TOOLS}],
         ["read_messages", {"id": TOOLS, "limit": 200}],
         ["inbox", {"since": "all"}],
+        ["search", {"words": ["a"], "role": ["user", "agent", "tool"], "context": 1}],
+        ["usage", {"by": "session", "limit": 200}],
         ["wait_for", {"id": [TOOLS], "until": ["idle", "waiting"]}],
         ["stop_session", {"id": TOOLS}],
         ["session_status", {"id": "no-such-session"}],
     ]);
     command.arg(calls.to_string()).args([env!("CARGO_BIN_EXE_agentctl"), "mcp", "--allow", "stop"]);
     let said = object(&home, command);
-    assert_eq!(said["tools"].as_array().unwrap().len(), 7, "{said:#}");
+    assert_eq!(said["tools"].as_array().unwrap().len(), 9, "{said:#}");
     for way in ["handshake", "discovered"] {
         let answers = said[way].as_array().unwrap();
-        assert_eq!(answers.len(), 8, "{said:#}");
+        assert_eq!(answers.len(), 10, "{said:#}");
         let (last, others) = answers.split_last().unwrap();
         assert!(others.iter().all(|answer| answer["isError"] != true), "{way}: {said:#}");
         assert_eq!(last["isError"], true, "{way}: {last:#}");

@@ -167,6 +167,15 @@ impl Ledger {
         assert_eq!(before, number, "the id {id} named two requests");
     }
 
+    /// Whether an interrupt was told to have ended a turn.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.deeds.iter().any(|deed| {
+            let receipt = deed.told.as_ref().and_then(Told::receipt);
+            matches!(deed.what, What::Interrupt)
+                && receipt.is_some_and(|receipt| receipt["interrupted"] == true)
+        })
+    }
+
     pub(crate) fn unfinished(&self) -> Vec<usize> {
         (0..self.deeds.len()).filter(|at| self.deeds[*at].told.is_none()).collect()
     }

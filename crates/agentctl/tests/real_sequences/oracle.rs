@@ -68,10 +68,12 @@ pub(crate) fn truth(world: &mut World) -> Truth {
     }
     world.log.read(&world.scene.model);
     let (ledger, log) = (&world.ledger, &world.log);
-    let Some(last) = log.replies.last() else { return Truth::Unclear };
-    let at_rest = match command(last) {
-        None => Truth::Idle,
-        Some(command) => decision(ledger, log, command),
+    let at_rest = match log.replies.last().map(command) {
+        // The first turn may be interrupted before the model hears of it.
+        None if ledger.is_interrupted() => Truth::Idle,
+        None => Truth::Unclear,
+        Some(None) => Truth::Idle,
+        Some(Some(command)) => decision(ledger, log, command),
     };
     if at_rest == Truth::Idle && is_awaited(ledger, log) { Truth::Unclear } else { at_rest }
 }

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use agentctl_adapters::hold::{Acceptance, Decision, Verb};
+use agentctl_adapters::hold::{About, Acceptance, Decision, Preference, Verb};
 use agentctl_adapters::{Answer, Control, ReasonLeft, Root};
 use agentctl_model::{
     Capability, Entry, EntryKind, Error, ErrorKind, KernelView, OptionKind, OptionScope, Pending,
@@ -245,10 +245,34 @@ impl Fleet {
             done.map_err(|error| unless_offered(error, &target.session.capabilities, Capability::Interrupt))?;
         let (interrupted, still_queued) = match how {
             Acceptance::Interrupted { was_open, still_queued } => (was_open, still_queued),
-            Acceptance::Now | Acceptance::Queued | Acceptance::Answered => (true, 0),
+            Acceptance::Now | Acceptance::Queued | Acceptance::Answered | Acceptance::Chosen => (true, 0),
         };
         let SessionKey { id, adapter, .. } = target.key.clone();
         Ok(InterruptReceipt { id, adapter, interrupted, still_queued, session: self.now(target) })
+    }
+
+    /// What the holder of a session knows beside its turns: mode and model, and what can be chosen; `None` where nobody
+    /// holds it, or its agent says nothing.
+    pub fn about(&self, target: &Surveyed) -> Option<About> {
+        self.holder(target)?.about()
+    }
+
+    /// Chooses a mode or model for the rest of a held session; the errors are those of [`Fleet::send`].
+    pub fn choose(
+        &self,
+        target: &Surveyed,
+        (what, id): (Preference, &str),
+        options: SteerOptions,
+    ) -> Result<(), Error> {
+        self.refuse_self(target, options.asker)?;
+        self.refuse_stopped(target)?;
+        let held = self.holder(target).ok_or_else(|| {
+            Error::new(
+                ErrorKind::Unsupported,
+                "a mode or model can be chosen only while agentctl holds the session",
+            )
+        })?;
+        held.tell(&Verb::Choose { what, id: id.to_owned() }, options).map(drop)
     }
 
     /// The session as it is now; `None` when it cannot be looked at.

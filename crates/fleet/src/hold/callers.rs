@@ -72,7 +72,7 @@ impl Callers {
             Ask::State => Reply::State(Box::new(self.published.report())),
             Ask::Watch => return self.watch(stream),
             // A session may talk to itself, but not decide for a person.
-            Ask::Tell { verb: Verb::Answer { .. } | Verb::Interrupt, allow_self }
+            Ask::Tell { verb: Verb::Answer { .. } | Verb::Interrupt | Verb::Choose { .. }, allow_self }
             | Ask::End { allow_self }
                 if is_forbidden(allow_self) =>
             {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use agentctl_adapters::Answer;
-use agentctl_adapters::hold::{Acceptance, Decision, Verb};
+use agentctl_adapters::hold::{About, Acceptance, Decision, Verb};
 use agentctl_model::{Error, ErrorKind};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -49,6 +49,11 @@ impl Held {
     /// Tells the agent something that only its protocol can accept, and waits for that.
     pub(crate) fn tell(&self, verb: &Verb, options: SteerOptions) -> Result<Acceptance, Error> {
         Ok(tell(&self.folder, verb, options, || false)?)
+    }
+
+    /// What the agent says of itself and the session beside its turns.
+    pub(crate) fn about(&self) -> Option<About> {
+        state(&self.folder).ok()?.about
     }
 
     /// Says something. Its protocol may have no word for having taken a prompt, so the agent's own record of these

@@ -12,6 +12,8 @@ pub enum ActionVerb {
     Answer,
     Interrupt,
     Stop,
+    /// A mode or a model was chosen.
+    Choose,
 }
 
 /// A deed that a program asked for, whether it was done or refused.

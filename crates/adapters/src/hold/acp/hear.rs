@@ -12,7 +12,7 @@ use super::wire::{
 };
 use super::{Acp, Call, LONGEST_ID, LONGEST_PENDING, MOST_PENDING, Start, settings};
 use crate::hold::lines::Line;
-use crate::hold::{Said, Step};
+use crate::hold::{Acceptance, Preference, Said, Step};
 
 /// The error with which agents ask for a login.
 const LOGIN_NEEDED: i64 = -32000;
@@ -74,10 +74,24 @@ impl Acp {
                     self.lose(format!("the agent did not take {}: {}", setting.value(), error.words()), step);
                 }
             },
+            None if self.chosen.iter().any(|(of, ..)| *of == id) => self.choice_answered(id, outcome, step),
             None => {
                 let outcome = outcome.map(|result| wire::read(Some(result)));
                 self.prompt_answered(id, outcome, step);
             }
+        }
+    }
+
+    fn choice_answered(&mut self, id: u64, outcome: Result<&RawValue, RpcError>, step: &mut Step) {
+        let at = self.chosen.iter().position(|(of, ..)| *of == id);
+        let Some((_, ticket, setting)) = at.map(|at| self.chosen.remove(at)) else { return };
+        match (outcome, ticket) {
+            (Ok(result), ticket) => {
+                self.about.took(setting, wire::read(Some(result)).unwrap_or_default());
+                ticket.into_iter().for_each(|ticket| step.accept(ticket, Acceptance::Chosen));
+            }
+            (Err(error), Some(ticket)) => step.refuse(ticket, error.words()),
+            (Err(_), None) => {}
         }
     }
 
@@ -149,6 +163,15 @@ impl Acp {
         step.said.push(Said::Ready { session: self.own_name(&session).to_owned() });
         self.session = Some(session);
         self.about.opened(opened);
+        self.offers = settings::offers(opened);
+        let offered = |wanted| {
+            self.offers
+                .iter()
+                .filter(move |(what, ..)| *what == wanted)
+                .map(|(_, offered, _)| offered.clone())
+        };
+        self.about.modes = offered(Preference::Mode).collect();
+        self.about.models = offered(Preference::Model).collect();
         match settings::wanted(opened, self.opening.modes, self.opening.model.as_deref()) {
             Ok(settings) => {
                 self.settings = settings.into();

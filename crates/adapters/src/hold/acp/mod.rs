@@ -35,7 +35,9 @@ use self::settings::Setting;
 use self::turns::{Message, Prompt};
 pub use self::usage::{Context, Tokens, Usage};
 use super::lines::Lines;
-use super::{About, Acceptance, Decision, HeldState, Protocol, Said, Step, Ticket, TurnEnd, Verb};
+use super::{
+    About, Acceptance, Decision, HeldState, Offered, Preference, Protocol, Said, Step, Ticket, TurnEnd, Verb,
+};
 
 /// More requests than this never wait at once; the agent gets no answer to decide by for the others.
 const MOST_PENDING: usize = 64;
@@ -85,6 +87,10 @@ pub struct Acp {
     about: About,
     session: Option<String>,
     settings: VecDeque<Setting>,
+    /// What the agent offers, and how it is set.
+    offers: Vec<(Preference, Offered, Setting)>,
+    /// What was chosen and is not confirmed yet, by the id of the request. `None` once the ticket was withdrawn.
+    chosen: Vec<(u64, Option<Ticket>, Setting)>,
     /// In flight, in the order in which they were sent.
     prompts: VecDeque<Prompt>,
     /// Not sent yet.
@@ -126,6 +132,8 @@ impl Acp {
             about: About::default(),
             session: None,
             settings: VecDeque::new(),
+            offers: Vec::new(),
+            chosen: Vec::new(),
             prompts: VecDeque::new(),
             waiting: VecDeque::new(),
             asked: Vec::new(),
@@ -167,7 +175,8 @@ impl Acp {
         let waiting = self.waiting.drain(..).map(|message| message.ticket);
         let prompts = self.prompts.drain(..).filter_map(|prompt| prompt.ticket);
         let unproven = self.unproven.drain(..).map(|(ticket, ..)| ticket);
-        let tickets = waiting.chain(prompts).chain(unproven).chain(self.interrupts.drain(..));
+        let chosen = self.chosen.drain(..).filter_map(|(_, ticket, _)| ticket);
+        let tickets = waiting.chain(prompts).chain(unproven).chain(chosen).chain(self.interrupts.drain(..));
         step.said.extend(tickets.map(|ticket| Said::Refused { ticket, reason: why.clone() }));
         self.drop_requests(step);
         self.call = None;
@@ -207,6 +216,17 @@ impl Acp {
             }
             Err(reason) => step.said.push(Said::Refused { ticket, reason }),
         }
+    }
+
+    fn choose(&mut self, ticket: Ticket, what: Preference, id: &str, step: &mut Step) {
+        let is_it = |offer: &&(Preference, Offered, Setting)| offer.0 == what && offer.1.id == id;
+        let setting = self.offers.iter().find(is_it).map(|(.., setting)| setting.clone());
+        let Some((setting, session)) = setting.zip(self.session.clone()).filter(|_| self.is_set_up) else {
+            step.refuse(ticket, "the agent does not offer this");
+            return;
+        };
+        let id = self.request(setting.method(), &setting.params(&session), step);
+        self.chosen.push((id, Some(ticket), setting));
     }
 
     fn interrupt(&mut self, ticket: Ticket, step: &mut Step) {
@@ -260,6 +280,7 @@ impl Protocol for Acp {
             Verb::Send { words, as_command } => self.send(Message { ticket, words, as_command }, &mut step),
             Verb::Answer { request, decision } => self.answer(ticket, &request, &decision, &mut step),
             Verb::Interrupt => self.interrupt(ticket, &mut step),
+            Verb::Choose { what, id } => self.choose(ticket, what, &id, &mut step),
         }
         step
     }
@@ -273,6 +294,9 @@ impl Protocol for Acp {
             prompt.ticket = prompt.ticket.filter(|one| *one != ticket);
         }
         self.unproven.retain(|(one, ..)| *one != ticket);
+        for (_, chosen, _) in &mut self.chosen {
+            *chosen = chosen.filter(|one| *one != ticket);
+        }
         self.interrupts.retain(|one| *one != ticket);
         false
     }

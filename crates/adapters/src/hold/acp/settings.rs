@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 
 use super::agent::Choice;
+use super::greeting::short;
 use super::wire::{ConfigOption, ConfigValue, Named, Opened};
+use crate::hold::{Offered, Preference};
 
 /// One thing to set before the first prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,6 +81,22 @@ pub(super) fn wanted(
         settings.extend((!found.is_current).then(|| found.setting.clone()));
     }
     Ok(settings)
+}
+
+/// More modes or models than this are not passed on, and no id that is longer.
+const MOST: usize = 100;
+const LONGEST: usize = 200;
+
+/// The modes and models that can be chosen, and how each is set.
+pub(super) fn offers(opened: &Opened) -> Vec<(Preference, Offered, Setting)> {
+    let both = [(Preference::Mode, mode_offers(opened)), (Preference::Model, model_offers(opened))];
+    let each = both.into_iter().flat_map(|(what, offers)| {
+        let short_enough = offers.into_iter().filter(|offer| offer.value.len() <= LONGEST);
+        short_enough.take(MOST).map(move |Offer { value, name, setting, .. }| {
+            (what, Offered { id: value.to_owned(), name: name.map(short) }, setting)
+        })
+    });
+    each.collect()
 }
 
 fn is_mode(id: &str, wanted: &str) -> bool {

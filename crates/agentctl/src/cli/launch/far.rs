@@ -186,7 +186,7 @@ fn wait_for(
     let fleet = surroundings.fleet()?;
     let ended = wait::for_turns(located.clone(), silent, &fleet, surroundings, out)?;
     for ((_, session), before) in sessions.iter_mut().zip(&located) {
-        if let Some(now) = wait::again(before, &fleet) {
+        if let Some(now) = before.again(&fleet) {
             *session = *now.session;
         }
     }

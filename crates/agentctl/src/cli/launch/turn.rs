@@ -9,7 +9,7 @@ use agentctl_fleet::keep::launches::LaunchOrder;
 use agentctl_model::{Capability, Error, ErrorKind, Outcome, Session, Status, Surveyed, text};
 
 use super::far;
-use crate::cli::wait::{again, for_turn};
+use crate::cli::wait::for_turn;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -60,7 +60,7 @@ pub(crate) fn tell(
         return Ok(ended_as(session, "is over already", fleet, out));
     }
     let ended = for_turn(session, as_json, fleet, surroundings, out)?;
-    let now = again(session, fleet).unwrap_or_else(|| session.found.clone());
+    let now = session.again(fleet).unwrap_or_else(|| session.found.clone());
     let now = Located { found: now, ..session.clone() };
     if !as_json {
         next_steps(&now.found.session, far, out)?;

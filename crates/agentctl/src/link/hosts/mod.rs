@@ -2,8 +2,11 @@
 //! and one that cannot be heard is a row with its reason.
 
 mod bus;
+mod deeds;
+mod entries;
 mod find;
 mod host;
+pub(crate) mod inbox;
 mod merge;
 mod pauses;
 mod steer;
@@ -14,7 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use agentctl_daemon::list_pairs;
-use agentctl_fleet::{Listing, Query};
+use agentctl_fleet::{Listing, Query, sort};
 use agentctl_hosts::ssh::{SshRoad, sockets_folder};
 use agentctl_hosts::{Ask, LOCAL, RoadFailure, Step};
 use agentctl_model::{HostReport, Session, SourceReport};
@@ -23,6 +26,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 pub(crate) use self::bus::BusHosts;
+pub(crate) use self::entries::{FarEntries, FarNews};
 pub(crate) use self::find::{Located, NotLocated, full, path_of};
 pub(crate) use self::host::{RosterHost, Unanswered};
 pub(crate) use self::merge::{Heard, merge};
@@ -89,6 +93,17 @@ impl Roster {
     /// This machine and every other one.
     pub(crate) fn everybody(&self) -> Asked {
         Asked { local: true, others: self.hosts.clone(), bus: self.bus.clone() }
+    }
+
+    /// The sessions of these machines, sorted and cut as one list.
+    pub(crate) fn list(&self, asked: &Asked, mut query: Query, link: &Link) -> Listing<Box<Session>> {
+        // Which rows are cut is known only when every machine has answered.
+        let limit = query.filter.limit.take().unwrap_or(usize::MAX);
+        let mut listing = self.list_with(asked, &query, link);
+        sort(&mut listing.sessions, query.filter.sort);
+        listing.left_out = listing.sessions.len().saturating_sub(limit);
+        listing.sessions.truncate(limit);
+        listing
     }
 
     /// Asks these machines for their sessions, all at once. Nothing is sorted or cut.

@@ -25,7 +25,7 @@ pub(super) struct AnswerRequest;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Takes {
-    /// Full id, unique beginning of one, or exact name of the session.
+    /// Full id, unique beginning of one, or exact name of the session; on another machine HOST/ID.
     id: String,
     /// Only a session of this agent.
     adapter: Option<String>,
@@ -91,22 +91,29 @@ impl TypedTool for AnswerRequest {
         let fleet = surroundings.fleet().map_err(Failure::into_error)?;
         let target = Target { id: takes.id, adapter: takes.adapter, cwd: takes.cwd };
         let found = desk.find(&target, Purpose::Act, &fleet)?;
-        start_daemon(&surroundings);
+        if found.far.is_none() {
+            start_daemon(&surroundings);
+        }
         let options =
             SteerOptions { asker: Asker::this_process(desk.rights.allow_self), ..SteerOptions::default() };
         let answer = Answer { request: Some(takes.request.clone()), decision };
         let answered = desk
-            .require_shown(&found.session, &takes.request)
-            .and_then(|()| fleet.answer(&found, answer, options));
+            .require_shown(&found.id(), &takes.request)
+            .and_then(|()| found.answer(&fleet, answer, options).map_err(Failure::into_error));
         let asked = desk.asked(request.client.as_deref());
-        asked.tell(ActionVerb::Answer, Some(&found.key), &answered, &surroundings);
+        asked.tell(
+            ActionVerb::Answer,
+            Some((&found.found.key.adapter, &found.id())),
+            &answered,
+            &surroundings,
+        );
         let receipt = answered?;
         let data = Gives {
-            id: found.key.id,
-            adapter: found.key.adapter,
+            id: found.id(),
+            session: receipt.session.as_ref().map(|now| SessionRow::of(found.id(), now)),
+            adapter: found.found.key.adapter,
             request: takes.request,
             decision: takes.decision,
-            session: receipt.session.as_ref().map(SessionRow::of),
         };
         Ok(Told { data, headline: "the agent accepted the answer".to_owned(), body: String::new() })
     }

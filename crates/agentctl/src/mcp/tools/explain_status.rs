@@ -45,18 +45,19 @@ impl TypedTool for ExplainStatus {
     ) -> Result<Told<Gives>, Error> {
         let _look = desk.look();
         let found = desk.find(&Target { id, adapter, cwd }, Purpose::Read, &desk.link()?)?;
-        let session = *found.session;
-        let headline = format!("{}: {}", session.status.as_str(), found.rule.describe());
+        let (id, rule) = (found.id(), found.found.rule);
+        let session = *found.found.session;
+        let headline = format!("{}: {}", session.status.as_str(), rule.describe());
         let lines = session.evidence.iter().map(|one| format!("{}: {}", one.source.as_str(), one.fact));
         let body = lines.collect::<Vec<_>>().join("\n");
         let data = Gives {
-            id: session.id,
+            id,
             adapter: session.adapter,
             status: session.status,
             outcome: session.outcome,
             status_detail: session.status_detail,
-            rule: found.rule,
-            rule_text: found.rule.describe(),
+            rule,
+            rule_text: rule.describe(),
             evidence: session.evidence,
         };
         Ok(Told { data, headline, body })

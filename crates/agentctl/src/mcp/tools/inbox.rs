@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::list_sessions::Unheard;
 use super::{Card, Request, Told, TypedTool};
+use crate::cli::host_args::full_id;
 use crate::failure::Failure;
 use crate::mcp::desk::Desk;
 use crate::mcp::row::{SessionRow, line};
@@ -27,6 +28,8 @@ pub(super) struct Takes {
     since: Option<String>,
     /// Only sessions of this agent.
     adapter: Option<String>,
+    /// What waits on this machine of the config, `local`, or `all`; without it on the one that the config names, else here.
+    host: Option<String>,
     /// At most this many items: 20, and never more than 200.
     limit: Option<usize>,
     /// Leave out this many of the first, to page on.
@@ -78,38 +81,44 @@ impl TypedTool for ShowInbox {
         let fleet = surroundings.fleet().map_err(Failure::into_error)?;
         let marks = Marks::of(surroundings.store().map_err(Failure::into_error)?);
         let since = takes.since.as_deref().map(Since::parse).transpose().map_err(Error::usage)?;
-        let adapters = takes.adapter.into_iter().collect();
-        let inbox = fleet.inbox(since.unwrap_or(A_DAY), adapters, &marks, surroundings.now());
+        let (since, adapters) = (since.unwrap_or(A_DAY), takes.adapter.into_iter().collect::<Vec<_>>());
+        let here = || fleet.inbox(since, adapters.clone(), &marks, surroundings.now());
+        let inbox = match desk.machines(takes.host)? {
+            None => here(),
+            Some((roster, asked)) => roster.inbox(&asked, here, (since, &adapters), &surroundings),
+        };
         let limit = takes.limit.unwrap_or(USUAL).min(MOST);
         let skipped = takes.before.unwrap_or(0).min(inbox.items.len());
         let page: Vec<&InboxItem> = inbox.items.iter().skip(skipped).take(limit).collect();
         let left_out = inbox.items.len() - skipped - page.len();
+        let id = |item: &InboxItem| full_id(&item.session, &inbox.hosts);
         for item in &page {
-            desk.show_requests(&item.session);
+            desk.show_requests(&id(item), &item.session);
         }
         let headline = match page.len() {
             0 => "nothing waits for a person".to_owned(),
             1 => "1 item".to_owned(),
             several => format!("{several} items, longest wait first"),
         };
-        let body = page.iter().map(|item| paragraph(item)).collect::<Vec<_>>().join("\n\n");
+        let body = page.iter().map(|item| paragraph(&id(item), item)).collect::<Vec<_>>().join("\n\n");
         let items = page.into_iter().map(|item| Item {
             kind: item.kind,
             since: item.since,
             summary: item.summary.clone().filter(|_| item.kind == InboxKind::Failure),
             pending: item.session.pending.clone(),
             only_in: item.only_in.clone(),
-            session: SessionRow::of(&item.session),
+            session: SessionRow::of(id(item), &item.session),
         });
-        let not_heard = Unheard::among(&inbox.sources);
-        let data = Gives { as_of: inbox.as_of, items: items.collect(), left_out, not_heard };
+        let not_heard = Unheard::among(&inbox.sources, &inbox.hosts);
+        let items: Vec<Item> = items.collect();
+        let data = Gives { as_of: inbox.as_of, items, left_out, not_heard };
         Ok(Told { data, headline, body })
     }
 }
 
 /// What is decided about is shown whole.
-fn paragraph(item: &InboxItem) -> String {
-    let mut lines = vec![format!("{}: {}", item.kind.as_str(), line(&item.session))];
+fn paragraph(id: &str, item: &InboxItem) -> String {
+    let mut lines = vec![format!("{}: {}", item.kind.as_str(), line(id, &item.session))];
     if item.kind == InboxKind::Failure {
         lines.extend(item.summary.as_deref().map(text::visible));
     }

@@ -50,20 +50,27 @@ impl TypedTool for InterruptSession {
         let surroundings = desk.surroundings();
         let fleet = surroundings.fleet().map_err(Failure::into_error)?;
         let found = desk.find(&Target { id, adapter, cwd }, Purpose::Act, &fleet)?;
-        start_daemon(&surroundings);
+        if found.far.is_none() {
+            start_daemon(&surroundings);
+        }
         let options =
             SteerOptions { asker: Asker::this_process(desk.rights.allow_self), ..SteerOptions::default() };
-        let done = fleet.interrupt_turn(&found, options);
+        let done = found.interrupt(&fleet, options).map_err(Failure::into_error);
         let asked = desk.asked(request.client.as_deref());
-        asked.tell(ActionVerb::Interrupt, Some(&found.key), &done, &surroundings);
+        asked.tell(
+            ActionVerb::Interrupt,
+            Some((&found.found.key.adapter, &found.id())),
+            &done,
+            &surroundings,
+        );
         let receipt = done?;
         let headline = if receipt.interrupted { "the turn was ended" } else { "no turn was open" };
         let data = Gives {
-            id: found.key.id,
-            adapter: found.key.adapter,
+            id: found.id(),
+            session: receipt.session.as_ref().map(|now| SessionRow::of(found.id(), now)),
+            adapter: found.found.key.adapter,
             interrupted: receipt.interrupted,
             still_queued: receipt.still_queued,
-            session: receipt.session.as_ref().map(SessionRow::of),
         };
         Ok(Told { data, headline: headline.to_owned(), body: String::new() })
     }

@@ -1,5 +1,6 @@
 //! `launch_session`: what `agentctl launch` does, without everything that could choose more than an agent and its words.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use agentctl_fleet::act::launch::{LaunchOptions, LaunchRequest, Stay, check_folder, check_words};
@@ -7,14 +8,17 @@ use agentctl_fleet::keep::launches::WorktreeOrder;
 use agentctl_fleet::keep::marks::Marks;
 use agentctl_fleet::worktree;
 use agentctl_model::event::ActionVerb;
-use agentctl_model::{Error, Permission, Surveyed};
+use agentctl_model::{Error, Permission, Session};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::{Card, Request, Told, TypedTool};
+use crate::cli::host_args::HostArgs;
 use crate::failure::Failure;
 use crate::link::asked::Asked;
 use crate::link::daemon_process::DaemonProcess;
+use crate::link::hosts::{RosterHost, full};
 use crate::mcp::desk::Desk;
 use crate::mcp::rights::Right;
 use crate::mcp::row::{SessionRow, line};
@@ -35,6 +39,8 @@ pub(super) struct Takes {
     prompt: String,
     /// Where it works: an absolute path.
     cwd: PathBuf,
+    /// The machine of the config on which it is started; its folders are meant. Without it this one.
+    host: Option<String>,
     model: Option<String>,
     /// Keep the session after its turn, so that it can be spoken with.
     #[serde(default)]
@@ -75,17 +81,41 @@ impl TypedTool for LaunchSession {
     fn run(desk: &Desk, takes: Takes, request: &Request<'_>) -> Result<Told<Gives>, Error> {
         let surroundings = desk.surroundings();
         let asked = desk.asked(request.client.as_deref());
-        let launched = desk
-            .rights
-            .check_mode(takes.permission_mode)
-            .and_then(|()| launch(takes, &asked, request, &surroundings));
-        let key = launched.as_ref().ok().map(|session| session.key.clone());
-        asked.tell(ActionVerb::Launch, key.as_ref(), &launched, &surroundings);
-        let session = launched?.session;
+        let far = HostArgs::named(takes.host.clone()).one(&surroundings).map_err(Failure::into_error)?;
+        let launched = desk.rights.check_mode(takes.permission_mode).and_then(|()| match &far {
+            Some(far) => launch_there(&takes, far, &asked, request),
+            None => launch(takes, &asked, request, &surroundings),
+        });
+        let id = launched.as_ref().ok().map(|session| full(far.as_deref(), &session.id)).unwrap_or_default();
+        let target = launched.as_ref().ok().map(|session| (session.adapter.as_str(), id.as_str()));
+        asked.tell(ActionVerb::Launch, target, &launched, &surroundings);
+        let session = launched?;
         let headline = format!("launched {}", session.status.as_str());
-        let body = line(&session);
-        Ok(Told { data: Gives { session: SessionRow::of(&session) }, headline, body })
+        let body = line(&id, &session);
+        Ok(Told { data: Gives { session: SessionRow::of(id, &session) }, headline, body })
     }
+}
+
+/// On another machine its API does it, under the settings there.
+fn launch_there(
+    takes: &Takes,
+    far: &RosterHost,
+    asked: &Asked,
+    request: &Request<'_>,
+) -> Result<Session, Error> {
+    check_words(&takes.prompt).map_err(Error::usage)?;
+    let worktree = match (&takes.worktree, &takes.branch) {
+        (None, None) => None,
+        (Some(repository), Some(branch)) => Some(json!({"repository": repository, "branch": branch})),
+        _ => return Err(Error::usage("`worktree` and `branch` belong together")),
+    };
+    let body = json!({
+        "adapter": takes.adapter, "prompt": takes.prompt, "cwd": takes.cwd, "model": takes.model, "hold": takes.hold,
+        "idleTimeout": takes.idle_timeout, "timeout": takes.timeout, "permissionMode": takes.permission_mode,
+        "worktree": worktree, "group": takes.group, "labels": asked.labels().collect::<BTreeMap<_, _>>(),
+    });
+    request.tell(&format!("starting it on {}", far.name));
+    far.launch(&body).map_err(Failure::into_error)
 }
 
 fn launch(
@@ -93,7 +123,7 @@ fn launch(
     asked: &Asked,
     request: &Request<'_>,
     surroundings: &Surroundings,
-) -> Result<Surveyed, Error> {
+) -> Result<Session, Error> {
     check_words(&takes.prompt).map_err(Error::usage)?;
     let settings = surroundings.settings().map_err(|error| Failure::from(error).into_error())?;
     let launcher = surroundings.launcher(&settings).map_err(Failure::into_error)?;
@@ -152,7 +182,8 @@ fn launch(
         .map_err(Failure::into_error)?;
     start_daemon(surroundings);
     request.tell(&format!("starting {}", slot.adapter));
-    launcher.carry_out(order, &plan.words, surroundings.now(), || request.is_over())
+    let launched = launcher.carry_out(order, &plan.words, surroundings.now(), || request.is_over())?;
+    Ok(*launched.session)
 }
 
 fn check_place(what: &str, path: &std::path::Path) -> Result<(), Error> {

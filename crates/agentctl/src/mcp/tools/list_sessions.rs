@@ -2,15 +2,17 @@
 
 use std::path::PathBuf;
 
-use agentctl_fleet::{ListFilter, Query, StatusFilter, Wanted};
+use agentctl_fleet::{ListFilter, Listing, Query, StatusFilter, Wanted};
 use agentctl_model::text::counted;
 use agentctl_model::text::period::Since;
-use agentctl_model::{CoverageKind, Error, SourceReport};
+use agentctl_model::{CoverageKind, Error, HostReport, Session, SourceReport};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Card, Request, Told, TypedTool};
+use crate::cli::host_args::full_id;
+use crate::link::Link;
 use crate::mcp::desk::Desk;
 use crate::mcp::row::{SessionRow, line};
 
@@ -36,6 +38,8 @@ pub(super) struct Takes {
     group: Option<String>,
     /// Only sessions that work in this folder or below.
     cwd: Option<PathBuf>,
+    /// Sessions of this machine of the config, `local`, or `all`; without it of the one that the config names, else here.
+    host: Option<String>,
     /// Sub-agents as rows of their own.
     #[serde(default)]
     all_agents: bool,
@@ -57,27 +61,50 @@ pub(super) struct Gives {
     not_heard: Vec<Unheard>,
 }
 
-/// A source that could not be heard completely.
+fn list(
+    desk: &Desk,
+    link: &Link,
+    host: Option<String>,
+    query: Query,
+) -> Result<Listing<Box<Session>>, Error> {
+    if let Some((roster, asked)) = desk.machines(host)? {
+        return Ok(roster.list(&asked, query, link));
+    }
+    let Listing { as_of, sessions, left_out, sources, hosts, strays } = link.list(&query);
+    let sessions = sessions.into_iter().map(|surveyed| surveyed.session).collect();
+    Ok(Listing { as_of, sessions, left_out, sources, hosts, strays })
+}
+
+/// A source, or a whole machine, that could not be heard completely.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Unheard {
-    adapter: String,
-    root: String,
+    host: String,
+    /// `null`: the whole machine.
+    adapter: Option<String>,
+    root: Option<String>,
     #[schemars(with = "String")]
     coverage: CoverageKind,
     error: Option<String>,
 }
 
 impl Unheard {
-    pub(super) fn among(sources: &[SourceReport]) -> Vec<Self> {
-        let incomplete = sources.iter().filter(|source| source.is_incomplete());
-        let unheard = incomplete.map(|source| Self {
-            adapter: source.adapter.clone(),
-            root: source.root.clone(),
+    pub(super) fn among(sources: &[SourceReport], hosts: &[HostReport]) -> Vec<Self> {
+        let unheard = hosts.iter().filter(|host| host.coverage == CoverageKind::Failed).map(|host| Self {
+            host: host.name.clone(),
+            adapter: None,
+            root: None,
+            coverage: host.coverage,
+            error: host.error.clone(),
+        });
+        let incomplete = sources.iter().filter(|source| source.is_incomplete()).map(|source| Self {
+            host: source.host.clone(),
+            adapter: Some(source.adapter.clone()),
+            root: Some(source.root.clone()),
             coverage: source.coverage,
             error: source.error.clone().or_else(|| source.warnings.first().cloned()),
         });
-        unheard.collect()
+        unheard.chain(incomplete).collect()
     }
 }
 
@@ -85,8 +112,9 @@ impl TypedTool for ListSessions {
     const CARD: Card = Card {
         name: "list_sessions",
         title: "List agent sessions",
-        about: "Lists coding-agent sessions of this machine, whoever started them: live ones, and with `all` stopped ones \
-                too. Each row says what is true now; those that wait for a person come first.",
+        about: "Lists coding-agent sessions, whoever started them: live ones, and with `all` stopped ones too; of this \
+                machine, or with `host` of others. Each row says what is true now; those that wait for a person come \
+                first.",
         needs: None,
         ends_work: false,
     };
@@ -112,12 +140,14 @@ impl TypedTool for ListSessions {
             },
             ..Query::new(wanted)
         };
-        let listing = link.list(&query);
+        let listing = list(desk, &link, takes.host, query)?;
         let limit = takes.limit.unwrap_or(USUAL).min(MOST);
         let skipped = takes.before.unwrap_or(0).min(listing.sessions.len());
-        let page: Vec<_> = listing.sessions.iter().skip(skipped).take(limit).collect();
+        let page = listing.sessions.iter().skip(skipped).take(limit);
+        let page: Vec<(String, &Session)> =
+            page.map(|session| (full_id(session, &listing.hosts), &**session)).collect();
         let left_out = listing.sessions.len() - skipped - page.len();
-        let not_heard = Unheard::among(&listing.sources);
+        let not_heard = Unheard::among(&listing.sources, &listing.hosts);
         let more = match left_out {
             0 => String::new(),
             more => format!(", {more} more (page on with before: {})", skipped + page.len()),
@@ -127,8 +157,8 @@ impl TypedTool for ListSessions {
             unheard => format!("; {} not heard completely", counted(unheard, "source was", "sources were")),
         };
         let headline = format!("{}{more}{unheard}", counted(page.len(), "session", "sessions"));
-        let lines: Vec<String> = page.iter().map(|surveyed| line(&surveyed.session)).collect();
-        let sessions = page.iter().map(|surveyed| SessionRow::of(&surveyed.session)).collect();
+        let lines: Vec<String> = page.iter().map(|(id, session)| line(id, session)).collect();
+        let sessions = page.into_iter().map(|(id, session)| SessionRow::of(id, session)).collect();
         let data = Gives { as_of: listing.as_of, sessions, left_out, not_heard };
         Ok(Told { data, headline, body: lines.join("\n") })
     }

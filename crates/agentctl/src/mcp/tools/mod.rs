@@ -7,9 +7,11 @@ mod interrupt_session;
 mod launch_session;
 mod list_sessions;
 mod read_messages;
+mod search;
 mod send_message;
 mod session_status;
 mod stop_session;
+mod usage;
 mod wait_for;
 
 use std::path::PathBuf;
@@ -33,7 +35,9 @@ pub(super) const ALL: &[&dyn Tool] = &[
     &session_status::SessionStatus,
     &explain_status::ExplainStatus,
     &read_messages::ReadMessages,
+    &search::Search,
     &inbox::ShowInbox,
+    &usage::Usage,
     &wait_for::WaitFor,
     &launch_session::LaunchSession,
     &send_message::SendMessage,
@@ -46,7 +50,7 @@ pub(super) const ALL: &[&dyn Tool] = &[
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Which {
-    /// Full id, unique beginning of one, or exact name.
+    /// Full id, unique beginning of one, or exact name; on another machine HOST/ID.
     id: String,
     /// Only a session of this agent.
     adapter: Option<String>,

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use agentctl_fleet::Purpose;
-use agentctl_model::{Entry, EntryKind, Error, Role};
+use agentctl_model::{Entry, EntryKind, Error};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Card, Request, Told, TypedTool};
+use crate::failure::Failure;
 use crate::mcp::desk::{Desk, Target};
 
 const USUAL: usize = 20;
@@ -23,7 +24,7 @@ pub(super) struct ReadMessages;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct Takes {
-    /// Full id, unique beginning of one, or exact name.
+    /// Full id, unique beginning of one, or exact name; on another machine HOST/ID.
     id: String,
     /// Only a session of this agent.
     adapter: Option<String>,
@@ -67,12 +68,7 @@ impl TypedTool for ReadMessages {
         let found = desk.find(&target, Purpose::Read, &link)?;
         let limit = takes.limit.unwrap_or(USUAL).min(MOST);
         let before = takes.before.unwrap_or(0).min(FARTHEST);
-        let mut entries = match link.fleet.read(&found, limit + before) {
-            Ok(entries) => entries,
-            // An agent at its empty prompt has not written a file yet.
-            Err(error) if error.source.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-            Err(error) => return Err(Error::failed(error.to_string())),
-        };
+        let mut entries = found.entries(&link.fleet, limit + before).map_err(Failure::into_error)?;
         entries.truncate(entries.len().saturating_sub(before));
         let most = takes.max_chars.unwrap_or(CUT);
         let cut = entries.iter_mut().filter_map(|entry| shorten(entry, most)).count();
@@ -81,7 +77,7 @@ impl TypedTool for ReadMessages {
             count => format!("{count} entries, oldest first; older ones with before: {}", before + count),
         };
         let body = entries.iter().map(paragraph).collect::<Vec<_>>().join("\n\n");
-        let data = Gives { id: found.key.id.clone(), adapter: found.key.adapter.clone(), entries, cut };
+        let data = Gives { id: found.id(), adapter: found.found.key.adapter, entries, cut };
         Ok(Told { data, headline, body })
     }
 }
@@ -94,12 +90,7 @@ fn shorten(entry: &mut Entry, most: usize) -> Option<()> {
 }
 
 fn paragraph(entry: &Entry) -> String {
-    let role = match entry.role {
-        Role::User => "user",
-        Role::Agent => "agent",
-        Role::Tool => "tool",
-        Role::System => "system",
-    };
+    let role = entry.role.as_str();
     let kind = match entry.kind {
         EntryKind::Message => "",
         EntryKind::ToolCall => " calls",

@@ -7,13 +7,14 @@ use agentctl_fleet::act::asker::Asker;
 use agentctl_fleet::act::launch::{ResumeRequest, Stay, check_words};
 use agentctl_fleet::act::steer::{Accepted, SteerOptions};
 use agentctl_model::event::ActionVerb;
-use agentctl_model::{Error, Session, Status, Surveyed};
+use agentctl_model::{Error, Session, Status};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::launch_session::start_daemon;
 use super::{Card, Request, Told, TypedTool};
 use crate::failure::Failure;
+use crate::link::hosts::Located;
 use crate::mcp::desk::{Desk, Target};
 use crate::mcp::rights::Right;
 use crate::mcp::row::SessionRow;
@@ -26,7 +27,7 @@ pub(super) struct SendMessage;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Takes {
-    /// Full id, unique beginning of one, or exact name.
+    /// Full id, unique beginning of one, or exact name; on another machine HOST/ID.
     id: String,
     /// Only a session of this agent.
     adapter: Option<String>,
@@ -69,30 +70,33 @@ impl TypedTool for SendMessage {
         let fleet = surroundings.fleet().map_err(Failure::into_error)?;
         let target = Target { id: takes.id, adapter: takes.adapter, cwd: takes.cwd };
         let found = desk.find(&target, Purpose::Act, &fleet)?;
-        start_daemon(&surroundings);
+        if found.far.is_none() {
+            start_daemon(&surroundings);
+        }
         let usual = SteerOptions::default();
         let options = SteerOptions {
             asker: Asker::this_process(desk.rights.allow_self),
             timeout: timeout.unwrap_or(usual.timeout),
             as_command: false,
         };
-        let sent = if takes.resume && found.session.status == Status::Stopped {
+        let sent = if takes.resume && found.found.session.status == Status::Stopped {
             desk.rights
                 .require(Right::Launch, "take up a session that nobody runs")
                 .and_then(|()| take_up(&found, &takes.message, request, &surroundings))
-                .map(|session| (Accepted::Now, Some(*session.session)))
+                .map(|session| (Accepted::Now, Some(session)))
         } else {
-            fleet.send(&found, &takes.message, options).map(|receipt| (receipt.accepted, receipt.session))
+            let sent = found.send(&fleet, &takes.message, options).map_err(Failure::into_error);
+            sent.map(|receipt| (receipt.accepted, receipt.session))
         };
         let asked = desk.asked(request.client.as_deref());
-        asked.tell(ActionVerb::Send, Some(&found.key), &sent, &surroundings);
+        asked.tell(ActionVerb::Send, Some((&found.found.key.adapter, &found.id())), &sent, &surroundings);
         let (accepted, session): (Accepted, Option<Session>) = sent?;
         let headline = match accepted {
             Accepted::Now => "the agent accepted the message",
             Accepted::Queued => "the agent has the message in its queue",
         };
-        let (id, adapter) = (found.key.id, found.key.adapter);
-        let session = session.as_ref().map(SessionRow::of);
+        let session = session.as_ref().map(|now| SessionRow::of(found.id(), now));
+        let (id, adapter) = (found.id(), found.found.key.adapter);
         Ok(Told {
             data: Gives { id, adapter, accepted, session },
             headline: headline.to_owned(),
@@ -103,17 +107,21 @@ impl TypedTool for SendMessage {
 
 /// A further turn of a session that nobody runs; it is held afterwards.
 fn take_up(
-    found: &Surveyed,
+    found: &Located,
     words: &str,
     request: &Request<'_>,
     surroundings: &Surroundings,
-) -> Result<Surveyed, Error> {
-    let settings = surroundings.settings().map_err(|error| Failure::from(error).into_error())?;
-    let launcher = surroundings.launcher(&settings).map_err(Failure::into_error)?;
+) -> Result<Session, Error> {
+    request.tell(&format!("resuming {}", found.found.key.adapter));
     let stay = Stay { hold: true, ..Stay::default() };
     let how = ResumeRequest { stay, ..ResumeRequest::default() };
-    let order = launcher.fleet.resume_order(found, &how, &launcher.caller.programs)?;
+    if let Some(far) = &found.far {
+        return far.resume(&found.found, words, &how).map_err(Failure::into_error);
+    }
+    let settings = surroundings.settings().map_err(|error| Failure::from(error).into_error())?;
+    let launcher = surroundings.launcher(&settings).map_err(Failure::into_error)?;
+    let order = launcher.fleet.resume_order(&found.found, &how, &launcher.caller.programs)?;
     launcher.make_ready(surroundings.now())?;
-    request.tell(&format!("resuming {}", found.key.adapter));
-    launcher.carry_out(order, words, surroundings.now(), || request.is_over())
+    let taken_up = launcher.carry_out(order, words, surroundings.now(), || request.is_over())?;
+    Ok(*taken_up.session)
 }

@@ -38,8 +38,8 @@ impl TypedTool for SessionStatus {
     ) -> Result<Told<Gives>, Error> {
         let _look = desk.look();
         let found = desk.find(&Target { id, adapter, cwd }, Purpose::Show, &desk.link()?)?;
-        let mut session = *found.session;
-        desk.show_requests(&session);
+        desk.show_requests(&found.id(), &found.found.session);
+        let mut session = *found.found.session;
         cut(&mut session.prompt);
         cut(&mut session.last_message);
         if let Some(launch) = &mut session.launch {

@@ -26,7 +26,7 @@ pub(super) struct StopSession;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Takes {
-    /// Full id, unique beginning of one, or exact name.
+    /// Full id, unique beginning of one, or exact name; on another machine HOST/ID.
     id: String,
     /// Only a session of this agent.
     adapter: Option<String>,
@@ -75,19 +75,22 @@ impl TypedTool for StopSession {
         let caller = surroundings.caller(&settings).map_err(Failure::into_error)?;
         let target = Target { id: takes.id, adapter: takes.adapter, cwd: takes.cwd };
         let found = desk.find(&target, Purpose::Act, &fleet)?;
-        start_daemon(&surroundings);
+        if found.far.is_none() {
+            start_daemon(&surroundings);
+        }
         request.tell("stopping it");
         let options = StopOptions {
             grace: grace.unwrap_or(GRACE),
             force: takes.force,
             asker: Asker::this_process(desk.rights.allow_self),
         };
-        let stopped = fleet.stop(&found, &caller, options).and_then(|report| match report.error.clone() {
+        let stopped = found.stop(&fleet, &caller, options).map_err(Failure::into_error);
+        let stopped = stopped.and_then(|report| match report.error.clone() {
             Some(error) => Err(error),
             None => Ok(report),
         });
         let asked = desk.asked(request.client.as_deref());
-        asked.tell(ActionVerb::Stop, Some(&found.key), &stopped, &surroundings);
+        asked.tell(ActionVerb::Stop, Some((&found.found.key.adapter, &found.id())), &stopped, &surroundings);
         let report = stopped?;
         let headline = match (report.was_stopped, report.survived.len()) {
             (true, _) => "nobody ran it".to_owned(),
@@ -95,13 +98,13 @@ impl TypedTool for StopSession {
             (false, left) => format!("{left} processes survived"),
         };
         let data = Gives {
-            id: found.key.id,
-            adapter: found.key.adapter,
+            id: found.id(),
+            session: report.session.as_ref().map(|now| SessionRow::of(found.id(), now)),
+            adapter: found.found.key.adapter,
             was_stopped: report.was_stopped,
             ended: report.ended,
             survived: report.survived,
             open_in: report.open_in,
-            session: report.session.as_ref().map(SessionRow::of),
         };
         Ok(Told { data, headline, body: String::new() })
     }

@@ -4,13 +4,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use agentctl_fleet::Purpose;
-use agentctl_fleet::read::wait::{Until, Wait};
 use agentctl_model::{Error, text};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Card, Request, Told, TypedTool};
-use crate::link::waiting::{self, Ended};
+use crate::link::hosts::full;
+use crate::link::waiting::{self, Ended, State};
+use crate::link::waits::{Told as Seen, Waits};
 use crate::mcp::desk::{Desk, Target};
 use crate::mcp::row::{SessionRow, line};
 use crate::render::time;
@@ -28,7 +29,7 @@ pub(super) struct WaitFor;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Takes {
-    /// Full id, unique beginning of one, or exact name; or a list of them.
+    /// Full id, unique beginning of one, or exact name, on another machine HOST/ID; or a list of them.
     id: Ids,
     /// Only sessions of this agent.
     adapter: Option<String>,
@@ -50,28 +51,6 @@ pub(super) struct Takes {
 enum Ids {
     One(String),
     Several(Vec<String>),
-}
-
-/// A state that can be waited for.
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-#[schemars(inline)]
-enum State {
-    Running,
-    Waiting,
-    Idle,
-    Stopped,
-}
-
-impl From<State> for Until {
-    fn from(state: State) -> Self {
-        match state {
-            State::Running => Self::Running,
-            State::Waiting => Self::Waiting,
-            State::Idle => Self::Idle,
-            State::Stopped => Self::Stopped,
-        }
-    }
 }
 
 /// How the wait ended.
@@ -123,21 +102,19 @@ impl TypedTool for WaitFor {
             };
             ids.into_iter().map(find).collect::<Result<Vec<_>, Error>>()?
         };
-        let until = match takes.until.as_slice() {
-            [] => Until::DEFAULT.to_vec(),
-            states => states.iter().copied().map(Until::from).collect(),
-        };
-        let mut wait = Wait::new(found, until, takes.any);
+        let mut wait = Waits::new(found, &State::until(&takes.until), takes.any);
         let mut told = None;
         let ended = waiting::until_over(
             &mut wait,
             &link.fleet,
             Some(timeout),
             &desk.surroundings(),
-            |open, waited| {
+            |wait, waited| {
+                wait.take_news().iter().for_each(|words| request.tell(words));
                 if told.is_none_or(|told| waited >= told + TELL_INTERVAL) {
                     told = Some(waited);
-                    let states = open.iter().map(|one| {
+                    let states = wait.open();
+                    let states = states.iter().map(|one| {
                         let id = text::one_line(&one.session.id);
                         format!("{} {}", id.chars().take(8).collect::<String>(), one.session.status.as_str())
                     });
@@ -153,17 +130,18 @@ impl TypedTool for WaitFor {
             (false, true) => "done",
             (false, false) => "done, but a turn failed, died or was interrupted",
         };
-        let rows = |sessions: &[agentctl_model::Surveyed]| {
-            sessions.iter().map(|one| SessionRow::of(&one.session)).collect::<Vec<_>>()
+        let id = |one: &Seen<'_>| full(one.far, &one.session.id);
+        let rows = |sessions: Vec<Seen<'_>>| {
+            sessions.iter().map(|one| SessionRow::of(id(one), one.session)).collect::<Vec<_>>()
         };
-        let lines = wait.reached().iter().chain(wait.open()).map(|one| line(&one.session));
-        let body = lines.collect::<Vec<_>>().join("\n");
+        let all = [wait.reached(), wait.open()].concat();
+        let body = all.iter().map(|one| line(&id(one), one.session)).collect::<Vec<_>>().join("\n");
         let data = Gives {
             timed_out,
             went_well: wait.went_well(),
             reached: rows(wait.reached()),
             pending: rows(wait.open()),
-            gone: wait.gone().iter().map(|key| key.id.clone()).collect(),
+            gone: wait.gone().into_iter().map(|(far, key)| full(far, &key.id)).collect(),
         };
         Ok(Told { data, headline: headline.to_owned(), body })
     }

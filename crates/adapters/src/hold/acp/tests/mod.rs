@@ -2,6 +2,7 @@
 
 mod hostile;
 mod opening;
+mod preferences;
 mod recorded;
 mod requests;
 mod sends;

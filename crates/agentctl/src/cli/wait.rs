@@ -1,29 +1,25 @@
 //! `agentctl wait ID...`: returns when sessions have reached a state, with an exit code that reports how
 //! their turn ended.
 
-mod waits;
-
 use std::io::Write;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use agentctl_adapters::agents::acp;
 use agentctl_fleet::read::wait::Until;
 use agentctl_fleet::{Fleet, Purpose};
-use agentctl_model::{Session, Surveyed, text};
-use clap::ValueEnum;
+use agentctl_model::{Session, text};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use self::waits::{Told, Waits};
 use super::target::Targets;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::link::Link;
 use crate::link::daemon_process::DaemonProcess;
-use crate::link::hints::{HINT_TIMEOUT, Hints};
 use crate::link::hosts::{Located, full};
-use crate::link::waiting::{FALLBACK_INTERVAL, POLL_INTERVAL};
+use crate::link::waiting::{Ended, State, until_over};
+use crate::link::waits::{Told, Waits};
 use crate::output::Output;
 use crate::render::sessions::{self, short_ids};
 use crate::render::width::cut_end;
@@ -55,25 +51,6 @@ pub(crate) struct Args {
     json: bool,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum State {
-    Running,
-    Waiting,
-    Idle,
-    Stopped,
-}
-
-impl From<State> for Until {
-    fn from(state: State) -> Self {
-        match state {
-            State::Running => Self::Running,
-            State::Waiting => Self::Waiting,
-            State::Idle => Self::Idle,
-            State::Stopped => Self::Stopped,
-        }
-    }
-}
-
 /// What `wait --json` prints.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -98,12 +75,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     if found.sessions.iter().any(|session| session.far.is_none()) {
         DaemonProcess::wanted(surroundings, out);
     }
-    let until = if args.until.is_empty() {
-        Until::DEFAULT.to_vec()
-    } else {
-        args.until.iter().copied().map(Until::from).collect()
-    };
-    let mut wait = Waits::new(found.sessions, &until, args.any);
+    let mut wait = Waits::new(found.sessions, &State::until(&args.until), args.any);
     let ended = wait_out(&mut wait, &link.fleet, args.timeout, &interrupt, surroundings, out);
     if ended == Exit::Interrupted {
         return Ok(ended);
@@ -126,18 +98,10 @@ pub(crate) fn for_turn(
 ) -> Result<Exit, Failure> {
     let ended = for_turns(vec![session.clone()], as_json, fleet, surroundings, out)?;
     if as_json {
-        let now = again(session, fleet);
+        let now = session.again(fleet);
         json::answer(out, &now.as_ref().unwrap_or(&session.found).session)?;
     }
     Ok(ended)
-}
-
-/// The session as it is now, wherever it is; `None` when it could not be looked at.
-pub(crate) fn again(session: &Located, fleet: &Fleet) -> Option<Surveyed> {
-    match &session.far {
-        None => fleet.again(&session.found),
-        Some(far) => far.again(&session.found, Purpose::Show).ok().map(|located| located.found),
-    }
 }
 
 /// Waits for the end of several turns and then prints the sessions; with `silent` the caller does that.
@@ -168,51 +132,26 @@ fn wait_out(
     surroundings: &Surroundings,
     out: &mut Output,
 ) -> Exit {
-    let began = Instant::now();
-    let mut hints = Hints::default();
-    if !wait.is_over() && !wait.here.open().is_empty() {
-        let link = Link::open(surroundings);
-        hints = link.map(|link| Hints::of_sessions(&link, wait.here.open())).unwrap_or_default();
-        // Changes from before the hints began are not announced.
-        if hints.are_given() {
-            wait.here.update(&fleet.survey(&wait.here.query()));
+    let mut shown = String::new();
+    let ended = until_over(wait, fleet, timeout, surroundings, |wait, waited| {
+        for words in wait.take_news() {
+            out.progress(None);
+            out.warn(&words);
         }
-    }
-    let looks = wait.watch_others();
-    let mut pause = |wait: &mut Waits, out: &mut Output| {
-        let surveyed_at = Instant::now();
-        while surveyed_at.elapsed() < if hints.are_given() { FALLBACK_INTERVAL } else { POLL_INTERVAL } {
-            if interrupt.came() {
-                return Some(Exit::Interrupted);
-            }
-            if timeout.is_some_and(|timeout| began.elapsed() >= timeout) {
-                return Some(Exit::Timeout);
-            }
-            if !hints.are_given() {
-                std::thread::sleep(HINT_TIMEOUT);
-            } else if hints.next().is_some() {
-                break;
-            }
-            if looks.iter().enumerate().any(|(place, looks)| wait.hear(place, looks, out)) {
-                break;
-            }
+        let line = progress(&wait.open(), waited, surroundings.now());
+        if line != shown {
+            out.progress(Some(&line));
+            shown = line;
         }
-        None
-    };
-    let ended = loop {
-        if wait.is_over() {
-            break if wait.went_well() { Exit::Done } else { Exit::Failed };
-        }
-        out.progress(Some(&progress(&wait.open(), began.elapsed(), surroundings.now())));
-        if let Some(ended) = pause(wait, out) {
-            break ended;
-        }
-        if !wait.here.open().is_empty() {
-            wait.here.update(&fleet.survey(&wait.here.query()));
-        }
-    };
+        interrupt.came()
+    });
     out.progress(None);
-    ended
+    match ended {
+        Ended::Over if wait.went_well() => Exit::Done,
+        Ended::Over => Exit::Failed,
+        Ended::TimedOut => Exit::Timeout,
+        Ended::CalledOff => Exit::Interrupted,
+    }
 }
 
 /// One line about the sessions that have not reached the state yet.

@@ -1,7 +1,5 @@
 //! `agentctl inbox`: what waits for a person, over all agents.
 
-mod over_hosts;
-
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -22,6 +20,7 @@ use super::target::{Machines, NarrowingArgs};
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::link::hosts::Located;
+use crate::link::hosts::inbox::{as_of, elsewhere};
 use crate::output::Output;
 use crate::render::request;
 use crate::render::sessions::short_ids;
@@ -77,7 +76,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
         None => here(),
         Some(roster) => {
             let asked = args.hosts.asked(&roster, fleet.host())?;
-            over_hosts::inbox(&roster, &asked, here, (since, &args.adapter), surroundings)
+            roster.inbox(&asked, here, (since, &args.adapter), surroundings)
         }
     };
     let exit = coverage::exit(&answer.sources, args.strict, surroundings);
@@ -167,7 +166,7 @@ fn table(inbox: &Inbox) -> Table {
         let session = &item.session;
         let title = session.name.as_deref().or(session.prompt.as_deref()).unwrap_or("-");
         table.row(vec![
-            waited(item, over_hosts::as_of(item, inbox)),
+            waited(item, as_of(item, inbox)),
             what(item),
             Cell::plain(text::one_line(title)),
             Cell::new(text::one_line(&session.adapter), Tone::Dim),
@@ -180,8 +179,7 @@ fn table(inbox: &Inbox) -> Table {
 fn next_steps(inbox: &Inbox) -> Vec<String> {
     let ids = short_ids(inbox.items.iter().map(|item| item.session.id.as_str()));
     let step = |(item, id): (&InboxItem, &str)| {
-        let far =
-            over_hosts::elsewhere(item, inbox).map(|host| format!("{}/", host.name)).unwrap_or_default();
+        let far = elsewhere(item, inbox).map(|host| format!("{}/", host.name)).unwrap_or_default();
         let whole = format!("{far}{}", item.session.id);
         let next = item.next.first().map(|next| next.replacen(&whole, &format!("{far}{id}"), 1));
         text::one_line(&next.unwrap_or_default())

@@ -6,23 +6,25 @@ use std::sync::mpsc::{Receiver, channel};
 use agentctl_fleet::read::wait::{Until, Wait};
 use agentctl_model::{Session, SessionKey, Surveyed};
 
-use crate::link::hosts::{Located, Look, RosterHost, watch};
-use crate::output::Output;
+use super::hosts::{Located, Look, RosterHost, watch};
 
-pub(super) struct Waits {
-    pub(super) here: Wait,
+pub(crate) struct Waits {
+    pub(crate) here: Wait,
     there: Vec<(Arc<RosterHost>, Wait)>,
     any: bool,
+    /// Machines that fell silent or are heard again, in words, until they are told.
+    news: Vec<String>,
 }
 
 /// A session, and the other machine that it is on.
-pub(super) struct Told<'w> {
-    pub(super) session: &'w Session,
-    pub(super) far: Option<&'w RosterHost>,
+#[derive(Clone, Copy)]
+pub(crate) struct Told<'w> {
+    pub(crate) session: &'w Session,
+    pub(crate) far: Option<&'w RosterHost>,
 }
 
 impl Waits {
-    pub(super) fn new(sessions: Vec<Located>, until: &[Until], any: bool) -> Self {
+    pub(crate) fn new(sessions: Vec<Located>, until: &[Until], any: bool) -> Self {
         let mut here = Vec::new();
         let mut there: Vec<(Arc<RosterHost>, Vec<Surveyed>)> = Vec::new();
         for Located { found, far, .. } in sessions {
@@ -36,11 +38,11 @@ impl Waits {
         }
         let wait = |sessions| Wait::new(sessions, until.to_vec(), any);
         let there = there.into_iter().map(|(far, sessions)| (far, wait(sessions))).collect();
-        Self { here: wait(here), there, any }
+        Self { here: wait(here), there, any, news: Vec::new() }
     }
 
     /// Begins to look at the sessions of other machines, each for itself, so that none delays another.
-    pub(super) fn watch_others(&self) -> Vec<Receiver<Look>> {
+    pub(crate) fn watch_others(&self) -> Vec<Receiver<Look>> {
         let begin = |(far, wait): &(Arc<RosterHost>, Wait)| {
             let (sender, receiver) = channel();
             let (far, sessions) = (far.clone(), wait.open().to_vec());
@@ -53,7 +55,7 @@ impl Waits {
     }
 
     /// Takes what was seen on one machine; whether something was.
-    pub(super) fn hear(&mut self, place: usize, looks: &Receiver<Look>, out: &mut Output) -> bool {
+    pub(crate) fn hear(&mut self, place: usize, looks: &Receiver<Look>) -> bool {
         let Some((far, wait)) = self.there.get_mut(place) else { return false };
         let mut heard = false;
         for look in looks.try_iter() {
@@ -63,14 +65,18 @@ impl Waits {
                     heard = true;
                 }
                 Look::Lost(why) => {
-                    out.progress(None);
                     let why = agentctl_model::text::one_line(&why);
-                    out.warn(&format!("{} is not heard any more: {why}; it is asked again", far.name));
+                    self.news.push(format!("{} is not heard any more: {why}; it is asked again", far.name));
                 }
-                Look::Back => out.warn(&format!("{} is heard again", far.name)),
+                Look::Back => self.news.push(format!("{} is heard again", far.name)),
             }
         }
         heard
+    }
+
+    /// What is to be told of the machines themselves, once.
+    pub(crate) fn take_news(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.news)
     }
 
     fn all(&self) -> impl Iterator<Item = (Option<&RosterHost>, &Wait)> {
@@ -78,24 +84,24 @@ impl Waits {
         std::iter::once((None, &self.here)).chain(there)
     }
 
-    pub(super) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         let one = self.all().any(|(_, wait)| !wait.reached().is_empty() || !wait.gone().is_empty());
         self.all().all(|(_, wait)| wait.open().is_empty()) || (self.any && one)
     }
 
-    pub(super) fn went_well(&self) -> bool {
+    pub(crate) fn went_well(&self) -> bool {
         self.all().all(|(_, wait)| wait.went_well())
     }
 
-    pub(super) fn open(&self) -> Vec<Told<'_>> {
+    pub(crate) fn open(&self) -> Vec<Told<'_>> {
         self.told(Wait::open)
     }
 
-    pub(super) fn reached(&self) -> Vec<Told<'_>> {
+    pub(crate) fn reached(&self) -> Vec<Told<'_>> {
         self.told(Wait::reached)
     }
 
-    pub(super) fn gone(&self) -> Vec<(Option<&RosterHost>, &SessionKey)> {
+    pub(crate) fn gone(&self) -> Vec<(Option<&RosterHost>, &SessionKey)> {
         self.all().flat_map(|(far, wait)| wait.gone().iter().map(move |key| (far, key))).collect()
     }
 
