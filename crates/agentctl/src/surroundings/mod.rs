@@ -90,8 +90,10 @@ impl Surroundings {
         self.replay.as_ref().map_or_else(clock, |replay| replay.manifest.taken_at)
     }
 
-    #[expect(clippy::unused_self, reason = "the machine is part of the surroundings")]
     pub(crate) fn host(&self) -> String {
+        if let Some(replay) = &self.replay {
+            return replay.manifest.host.clone();
+        }
         rustix::system::uname().nodename().to_string_lossy().into_owned()
     }
 
