@@ -123,7 +123,8 @@ fn tell(target: &Located, report: &StopReport, out: &mut Output) -> Result<(), F
         let now = report.session.as_ref().map_or(target.found.session.status, |now| now.status);
         let word = if now == Status::Idle { "idle" } else { "stopped" };
         writeln!(out, "{id} was {word} already")?;
-        return still_open(report, out);
+        still_open(report, out)?;
+        return tell_processes(report, out);
     }
     let outcome = report.session.as_ref().and_then(|now| now.outcome).map(Outcome::as_str);
     // A session that a server keeps stays open after its turn was ended.
@@ -139,6 +140,10 @@ fn tell(target: &Located, report: &StopReport, out: &mut Output) -> Result<(), F
         out,
     )?;
     still_open(report, out)?;
+    tell_processes(report, out)
+}
+
+fn tell_processes(report: &StopReport, out: &mut Output) -> Result<(), Failure> {
     for (word, entries) in [("ended", &report.ended), ("survived", &report.survived)] {
         if !entries.is_empty() {
             let entries: Vec<String> = entries.iter().map(process).collect();

@@ -304,7 +304,8 @@ pub(crate) fn waits_for_the_first_turn(stage: &Stage) {
 pub(crate) fn two_in_two_worktrees(stage: &Stage) {
     let launch = |branch: &str| {
         let runs = (stage.agent.runs)(&format!("touch {branch}"));
-        stage.hold(&format!("{runs} [[text:{branch}]]"), &["--worktree", ".", "--branch", branch])
+        let repository = stage.scene.cwd.to_str().unwrap();
+        stage.hold(&format!("{runs} [[text:{branch}]]"), &["--worktree", repository, "--branch", branch])
     };
     let (one, other) = (launch("left"), launch("right"));
     let (asked, _) = (one.asked("approval"), other.asked("approval"));

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::manner::{Agent, Always, Asks, AtInterrupt, MidTurn, nothing, question_of, shell};
 use crate::road::Road;
-use crate::{Held, PATIENCE, Stage, rounds, steer};
+use crate::{ENDLESS, Held, PATIENCE, Stage, rounds, steer};
 
 pub(crate) static CODEX: Agent = Agent {
     name: "codex",
@@ -105,6 +105,34 @@ fn opencode_is_held_in_its_own_server() {
     let Some(stage) = Stage::set(&OPENCODE, Road::Alone) else { return };
     rounds::all(&stage);
     outlives_its_runner(&stage);
+}
+
+/// The agent and its runner died in the middle of a tool: nobody is left who would end the tool but the one who stops the
+/// session.
+#[test]
+fn stopping_ends_what_a_dead_agent_left() {
+    let Some(stage) = Stage::set(&OPENCODE, Road::Alone) else { return };
+    let held = rounds::speaks(&stage);
+    held.asks_to_run(&format!("touch running; {ENDLESS}"), "[[text:never]]");
+    let _ = held.done("approve", &[]);
+    until_seen(PATIENCE, "the tool at work", || {
+        let at_work = stage.processes().iter().any(|(_, line)| line.trim_end() == ENDLESS);
+        if held.exists("running") && at_work { Ok(()) } else { Err("not yet") }
+    });
+    let runner = held.runner();
+    let server = u32::try_from(held.status()["pid"].as_u64().unwrap()).unwrap();
+    for pid in [runner, server] {
+        stage.scene.home.signal(pid, Signal::KILL);
+    }
+    held.becomes("its end", |now| now["status"] == "stopped");
+    let left = stage.processes();
+    assert!(left.iter().any(|(_, line)| line.trim_end() == ENDLESS), "something is left: {left:#?}");
+    let stopped = held.done("stop", &[]);
+    let report = &stopped["sessions"][0];
+    assert_eq!((&report["wasStopped"], &report["survived"]), (&json!(true), &json!([])), "{stopped:#}");
+    assert!(report["ended"].to_string().contains("tail"), "{stopped:#}");
+    stage.wait_for_silence();
+    assert_eq!(held.done("stop", &[])["sessions"][0]["ended"], json!([]));
 }
 
 /// What the agent offers and shows is what a person sees.

@@ -18,6 +18,7 @@ use agentctl_process::{InspectRequest, Kernel, Order, Proven, Signal, SignalErro
 use crate::act::asker::Asker;
 use crate::act::caller::Caller;
 use crate::act::offered::unless_offered;
+use crate::act::orphans::Orphan;
 use crate::act::stop::termination::Termination;
 use crate::hold::Held;
 use crate::keep::launches::{LaunchFolder, MARK};
@@ -70,7 +71,7 @@ impl Fleet {
         options: StopOptions,
     ) -> Result<TerminationReport, Error> {
         if target.session.status == Status::Stopped {
-            return Ok(TerminationReport::nothing_ran());
+            return self.end_what_is_left(target, options);
         }
         self.refuse_self(target, options.asker)?;
         if let Some(server) = self.server_of(target) {
@@ -139,6 +140,21 @@ impl Fleet {
             asked.stands();
         }
         Ok(TerminationReport { how: how + weakness(target), ..report })
+    }
+
+    /// Nobody runs the session. Where its agent died together with the runner that would have seen to it, tools of it
+    /// may be left.
+    fn end_what_is_left(&self, target: &Surveyed, options: StopOptions) -> Result<TerminationReport, Error> {
+        let mut report = TerminationReport::nothing_ran();
+        let Some(launch) = &target.session.launch else { return Ok(report) };
+        let is_of_it = |orphan: &Orphan| orphan.launch.as_deref() == Some(launch.id.as_str());
+        for orphan in self.orphans().iter().filter(|orphan| is_of_it(orphan)) {
+            self.refuse_self(target, options.asker)?;
+            let reaped = self.reap(orphan);
+            report.ended.extend(reaped.ended);
+            report.survived.extend(reaped.survived);
+        }
+        Ok(report)
     }
 
     /// The directory of the session's newest launch.
