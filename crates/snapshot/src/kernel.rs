@@ -53,6 +53,7 @@ impl<T> Fact<T> {
 /// Everything that the kernel answered.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[expect(clippy::struct_excessive_bools, reason = "each is one kind of fact")]
 pub struct KernelRecord {
     pub shows_locks: bool,
     pub shows_open_files: bool,
@@ -461,9 +462,10 @@ impl Replayed {
                 Observed::Unobservable(unasked())
             },
             // Nobody is asked in a replay.
-            listening: match request.listening {
-                true => Observed::Seen(Vec::new()),
-                false => Observed::Unobservable(unasked()),
+            listening: if request.listening {
+                Observed::Seen(Vec::new())
+            } else {
+                Observed::Unobservable(unasked())
             },
             inner_pid: record.inner_pid,
         }

@@ -196,7 +196,7 @@ fn is_held(launch: &Path) -> bool {
 
 /// Reads one record, bounded and redacted.
 fn carry(path: &Path, redactor: Option<&Redactor>) -> Result<(FileEntry, Vec<u8>), String> {
-    let name = path.to_str().ok_or("its name is no text")?;
+    path.to_str().ok_or("its name is no text")?;
     let failed = |error: io::Error| error.to_string();
     let (file, metadata) = agentctl_files::open_regular(path).map_err(failed)?;
     let (bytes, left_out) = both_ends(&file, metadata.len()).map_err(failed)?;
@@ -205,7 +205,7 @@ fn carry(path: &Path, redactor: Option<&Redactor>) -> Result<(FileEntry, Vec<u8>
     }
     let bytes = match redactor {
         None => bytes,
-        Some(redactor) if name.ends_with(".zst") => {
+        Some(redactor) if path.extension().is_some_and(|extension| extension == "zst") => {
             if left_out > 0 {
                 return Err("it is compressed and too large".to_owned());
             }

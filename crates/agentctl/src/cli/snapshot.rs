@@ -33,6 +33,7 @@ use crate::surroundings::Surroundings;
     processes. Texts, names and paths in it are replaced by filler of the same \
     shape; record types, ids, times and counters stay. What was taken is shown \
     before anything is written.")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct Args {
     /// The file to write; it must not exist yet
     #[arg(value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
@@ -193,10 +194,12 @@ fn show(taken: &Taken, out: &mut Output) {
     let records = text::counted(taken.records, "record", "records");
     let processes = text::counted(taken.processes, "process", "processes");
     lines.push(format!("{sessions}, {records} of {} KiB, {processes}", taken.bytes.div_ceil(1024)));
-    lines.push(match taken.redacted {
-        true => "texts, names and paths are replaced by filler".to_owned(),
-        false => "WITH every text, name and path in them".to_owned(),
-    });
+    let texts = if taken.redacted {
+        "texts, names and paths are replaced by filler"
+    } else {
+        "WITH every text, name and path in them"
+    };
+    lines.push(texts.to_owned());
     for missing in &taken.not_carried {
         lines.push(format!("not in it: {}: {}", text::one_line(&missing.what), missing.why));
     }

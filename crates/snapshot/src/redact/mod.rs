@@ -248,10 +248,11 @@ fn uuid_at(text: &str) -> Option<&str> {
     const LENGTH: usize = 36;
     let id = text.get(..LENGTH)?;
     let is_dash = |at: usize| matches!(at, 8 | 13 | 18 | 23);
-    let fits = id.bytes().enumerate().all(|(at, byte)| match is_dash(at) {
-        true => byte == b'-',
-        false => byte.is_ascii_hexdigit(),
-    });
+    let fits = id.bytes().enumerate().all(
+        |(at, byte)| {
+            if is_dash(at) { byte == b'-' } else { byte.is_ascii_hexdigit() }
+        },
+    );
     let ends = !text[LENGTH..].starts_with(|c: char| c.is_ascii_alphanumeric());
     (fits && ends).then_some(id)
 }

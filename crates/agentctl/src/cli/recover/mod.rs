@@ -176,12 +176,11 @@ fn show(answer: &Recovery, surroundings: &Surroundings, out: &mut Output) -> Res
         {
             writeln!(out, "{line}")?;
         }
-        match &one.problem {
-            Some(problem) => writeln!(out, "  ✕ {}", text::one_line(problem))?,
-            None => {
-                let command = text::one_line(&one.command.replacen(&one.session.id, id, 1));
-                writeln!(out, "  → {}", out.paint.strong(&command))?;
-            }
+        if let Some(problem) = &one.problem {
+            writeln!(out, "  ✕ {}", text::one_line(problem))?;
+        } else {
+            let command = text::one_line(&one.command.replacen(&one.session.id, id, 1));
+            writeln!(out, "  → {}", out.paint.strong(&command))?;
         }
     }
     let count = text::counted(answer.sessions.len(), "session", "sessions");
