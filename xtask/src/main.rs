@@ -8,6 +8,7 @@
 mod bench;
 mod checks;
 mod corpus;
+mod replay;
 mod workspace;
 
 use std::path::PathBuf;
@@ -41,6 +42,20 @@ enum Chore {
     BenchHosts(BenchHostsArgs),
     /// Write a HOME with generated sessions and a manifest of what a list should show
     Corpus(CorpusArgs),
+    /// Make a test case of a snapshot
+    Replay(ReplayArgs),
+}
+
+#[derive(Args)]
+struct ReplayArgs {
+    /// What `agentctl snapshot` wrote
+    file: PathBuf,
+    /// The name of the case [default: that of the file]
+    #[arg(long)]
+    name: Option<String>,
+    /// Ask this program instead of a fresh build
+    #[arg(long, value_name = "PROGRAM")]
+    agentctl: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -213,6 +228,9 @@ fn run() -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Chore::BenchHosts(args) => run_bench_hosts(args),
+        Chore::Replay(args) => {
+            replay::add_case(&args.file, args.name.as_deref(), args.agentctl).map(|()| ExitCode::SUCCESS)
+        }
         Chore::Corpus(args) => {
             let options = corpus::Options {
                 home: args.home,

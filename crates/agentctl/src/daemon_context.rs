@@ -107,7 +107,7 @@ impl Settings for DaemonContext {
         // Which rows are cut is known only when every machine has answered.
         let mut wanted = query.clone();
         let limit = wanted.filter.limit.take().unwrap_or(usize::MAX);
-        let mut listing = roster.list_with(&asked, &wanted, &Link { fleet, daemon: None });
+        let mut listing = roster.list_with(&asked, &wanted, &Link { fleet, daemon: None, replay: None });
         sort(&mut listing.sessions, query.filter.sort);
         listing.left_out = listing.sessions.len().saturating_sub(limit);
         listing.sessions.truncate(limit);

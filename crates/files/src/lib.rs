@@ -9,6 +9,7 @@
 //! * [`own`] is for agentctl's own directory: it follows no link, and refuses what another user wrote or could have written.
 //! * [`scratch`] makes private temporary directories.
 //! * [`watch`] reports changes of files as the kernel announces them.
+//! * [`trace`] lists what was read through these doors.
 //! * [`kernel`] opens the few special files that the kernel provides.
 #![allow(clippy::disallowed_methods, reason = "the door that everybody else goes through")]
 
@@ -16,6 +17,7 @@ pub mod kernel;
 pub mod own;
 pub mod scratch;
 pub mod socket;
+pub mod trace;
 pub mod watch;
 
 mod helper_process;
@@ -26,7 +28,7 @@ mod path_question;
 pub use helper_process::{HELPER_ARGUMENT, run_helper};
 pub use outside::{
     Entries, copy_small, entries, open_folder, open_regular, read_beginning, read_small, read_text,
-    real_path, write_anew,
+    real_path, write_anew, write_private,
 };
 pub use path_question::{
     IS_FOLDER, NoAnswer, Question, REAL_PATH, end_helpers, is_folder_within, real_path_within,

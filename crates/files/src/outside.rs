@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
+use crate::trace::{self, Touched};
+
 /// No agent stores so many entries in one directory, but a file system can invent entries without end.
 const MAX_ENTRIES: usize = 1 << 20;
 
@@ -16,6 +18,7 @@ pub fn open_regular(path: &Path) -> io::Result<(File, Metadata)> {
         File::options().read(true).custom_flags(flags(OFlags::NONBLOCK | OFlags::NOCTTY)).open(path)?;
     let metadata = file.metadata()?;
     refuse_others(metadata.file_type())?;
+    trace::touched(path, Touched::File);
     Ok((file, metadata))
 }
 
@@ -96,6 +99,11 @@ pub fn write_anew(path: &Path, bytes: &[u8]) -> io::Result<()> {
     }
 }
 
+/// Writes a new file to a path that the user chose, for this user alone. An existing file is left as it is.
+pub fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    File::options().write(true).create_new(true).mode(0o600).open(path)?.write_all(bytes)
+}
+
 /// Opens a directory, to lock or sync it. Anything else is an error, without blocking.
 pub fn open_folder(path: &Path) -> io::Result<File> {
     File::options().read(true).custom_flags(flags(OFlags::DIRECTORY | OFlags::NONBLOCK)).open(path)
@@ -103,7 +111,9 @@ pub fn open_folder(path: &Path) -> io::Result<File> {
 
 /// The entries of a directory, in the order of the file system.
 pub fn entries(folder: &Path) -> io::Result<Entries> {
-    Ok(Entries { entries: Some(fs::read_dir(folder)?), left: MAX_ENTRIES })
+    let entries = Some(fs::read_dir(folder)?);
+    trace::touched(folder, Touched::Folder);
+    Ok(Entries { entries, left: MAX_ENTRIES })
 }
 
 /// The entries of one directory. After the maximum number of entries the iterator returns one error and ends.

@@ -12,6 +12,7 @@ use rustix::fs::{Mode, OFlags, openat};
 use rustix::process::geteuid;
 
 use crate::outside::{self, Entries};
+use crate::trace::{self, Touched};
 
 /// The mode bits that let the group and all other users pass through a directory.
 const EVERYBODY: u32 = 0o011;
@@ -171,6 +172,7 @@ fn opened(path: &Path, how: OFlags) -> io::Result<(File, Metadata)> {
     if how.intersects(OFlags::WRONLY | OFlags::RDWR) && metadata.nlink() > 1 {
         return Err(refusal("has a second name (a hard link) and is not written; take it away".to_owned()));
     }
+    trace::touched(path, Touched::File);
     Ok((file, metadata))
 }
 

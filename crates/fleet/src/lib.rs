@@ -10,7 +10,7 @@ pub mod keep;
 pub mod read;
 pub mod worktree;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,6 +36,7 @@ pub use read::find::{FindError, Purpose, Selector};
 pub use read::groups::{Group, Groups, Slot};
 pub use read::known_agents::{AdapterEntry, known_agents};
 pub use read::list::{ListAnswer, ListFilter, Listing, Sort, StatusFilter, sort};
+pub use read::moment::Moment;
 pub use read::offers::{Offer, gone_folder};
 pub use read::prices::{Price, Prices};
 pub use read::query::{Query, Since, Wanted};
@@ -90,6 +91,8 @@ pub struct Fleet {
     environ: Option<Environ>,
     /// The budgets to which launches keep.
     budgets: Option<read::budget::BudgetBook>,
+    /// The moment that is asked about, if it is not now.
+    moment: Option<Arc<Moment>>,
     /// Usage that was counted before. Only a process that lives long enough to survey again has it.
     memory: Option<Arc<Memory>>,
 }
@@ -98,9 +101,18 @@ impl Fleet {
     pub fn new(sources: Vec<Source>, kernel: Arc<dyn Kernel>) -> Self {
         let sources = guarded(sources, &kernel);
         let acp = agentctl_adapters::agents::acp::built_in().into();
-        let (prices, launches, budgets) = (Prices::new(), None, None);
-        let (host, environ, memory) = (own_name(), None, None);
-        Self { host, sources, kernel, prices, launches, acp, environ, budgets, memory }
+        Self {
+            host: own_name(),
+            sources,
+            kernel,
+            prices: Prices::new(),
+            launches: None,
+            acp,
+            environ: None,
+            budgets: None,
+            moment: None,
+            memory: None,
+        }
     }
 
     /// The name of this machine, as its sessions carry it.
@@ -154,6 +166,22 @@ impl Fleet {
         self.kernel.as_ref()
     }
 
+    /// The kernel, for somebody who listens to what it answers.
+    pub fn shared_kernel(&self) -> Arc<dyn Kernel> {
+        self.kernel.clone()
+    }
+
+    /// Returns a fleet that sees the same through another kernel.
+    #[must_use]
+    pub fn seen_by(&self, kernel: Arc<dyn Kernel>) -> Self {
+        Self { kernel, ..self.reading(self.sources.clone()) }
+    }
+
+    /// The directory of the launch records.
+    pub fn launches_folder(&self) -> Option<&Path> {
+        self.launches.as_deref()
+    }
+
     /// Returns a fleet with the same kernel and prices but other sources, for a caller that names its own roots.
     #[must_use]
     pub fn reading(&self, sources: Vec<Source>) -> Self {
@@ -166,6 +194,7 @@ impl Fleet {
             acp: self.acp.clone(),
             environ: self.environ.clone(),
             budgets: self.budgets.clone(),
+            moment: self.moment.clone(),
             memory: self.memory.clone(),
         }
     }

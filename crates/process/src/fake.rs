@@ -20,7 +20,7 @@ use agentctl_model::{
 };
 use jiff::Timestamp;
 
-use crate::{InspectRequest, Kernel, OpenHow};
+use crate::{Boot, InspectRequest, Kernel, OpenHow};
 
 /// The boot of every scripted process.
 pub const BOOT: u128 = 1;
@@ -174,6 +174,7 @@ struct Table {
     locks_unobservable: Option<String>,
     namespace_view: Option<NamespaceView>,
     open_elsewhere: Option<Vec<PathBuf>>,
+    boot: Option<Boot>,
 }
 
 #[derive(Debug, Default)]
@@ -223,6 +224,13 @@ impl Scripted {
     #[must_use]
     pub fn open_elsewhere(self, files: &[PathBuf]) -> Self {
         self.script().now.open_elsewhere = Some(files.to_vec());
+        self
+    }
+
+    /// The machine started then, and this is its boot. Processes that were scripted before keep theirs.
+    #[must_use]
+    pub fn booted(self, id: u128, at: Timestamp) -> Self {
+        self.script().now.boot = Some(Boot { id: Some(id), at: Some(at) });
         self
     }
 
@@ -344,6 +352,10 @@ impl Kernel for Scripted {
 
     fn own_uid(&self) -> Option<u32> {
         Some(US)
+    }
+
+    fn boot(&self) -> Boot {
+        self.script().now.boot.unwrap_or(Boot { id: Some(BOOT), at: None })
     }
 
     fn namespace_view(&self) -> NamespaceView {

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use agentctl_model::{HeldLock, NamespaceView, Observed, Process, ProcessHead, ProcessRef, Witnesses};
+use jiff::Timestamp;
 
 pub mod fake;
 #[cfg(target_os = "linux")]
@@ -30,6 +31,15 @@ pub use spawn::{Ending, Order, Started, identity, spawn, spawn_with};
 pub struct InspectRequest {
     pub open_files: bool,
     pub listening: bool,
+}
+
+/// Since when this machine runs. What the platform does not say is `None`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Boot {
+    /// Another number after every start of the machine.
+    pub id: Option<u128>,
+    /// When it started, by the current wall clock.
+    pub at: Option<Timestamp>,
 }
 
 /// Which open descriptors of a file count.
@@ -74,6 +84,11 @@ pub trait Kernel: Send + Sync {
     /// is not a socket of our network namespace, or when nobody has accepted the connection yet.
     fn accepted_by(&self, _near: SocketAddr, _far: SocketAddr) -> Observed<Option<u32>> {
         Observed::Unobservable("this platform does not show whose sockets there are".to_owned())
+    }
+
+    /// Since when this machine runs.
+    fn boot(&self) -> Boot {
+        Boot::default()
     }
 
     /// Which pid namespace this backend sees, and whether that is the whole machine.

@@ -9,7 +9,7 @@ use agentctl_model::{
 use jiff::Timestamp;
 use sysinfo::{Pid, Process, ProcessRefreshKind, ProcessStatus, ProcessesToUpdate, System, UpdateKind};
 
-use crate::{InspectRequest, Kernel};
+use crate::{Boot, InspectRequest, Kernel};
 
 /// The boot id in every identity of this backend.
 pub const BOOT: u128 = 0;
@@ -38,6 +38,11 @@ impl Kernel for Portable {
         let mut heads: Vec<_> = system.processes().values().filter(|found| lives(found)).map(head).collect();
         heads.sort_unstable_by_key(|head| head.process.pid);
         Observed::Seen(heads)
+    }
+
+    fn boot(&self) -> Boot {
+        let second = System::boot_time().ok().and_then(|second| i64::try_from(second).ok());
+        Boot { id: None, at: second.and_then(|second| Timestamp::from_second(second).ok()) }
     }
 
     fn inspect(&self, head: &ProcessHead, _request: InspectRequest) -> Option<SeenProcess> {

@@ -121,6 +121,7 @@ pub fn read<T>(path: &Path, mut work: impl FnMut(&Database<'_>) -> rusqlite::Res
         }
         let before = Files::look(path)?;
         let way = before.way(path)?;
+        agentctl_files::trace::touched(path, agentctl_files::trace::Touched::File);
         let stamp = before.stamp();
         let answer = match way {
             Way::Wait => continue,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use agentctl_fleet::keep::marks::Marks;
 use agentctl_fleet::read::inbox::{A_DAY, InboxKind};
+use agentctl_fleet::read::recover::RecoverQuery;
 use agentctl_fleet::{Offer, Query, Wanted};
 use agentctl_hosts::{Ask, HostName};
 use agentctl_model::{Capability, Session, Status, Surveyed, text};
@@ -127,6 +128,18 @@ pub(super) fn failures(typed: &OsStr) -> Vec<CompletionCandidate> {
     let meant = meant
         .map(|item| &item.session)
         .filter(|session| session.id.starts_with(typed) && is_plain(&session.id));
+    meant.enumerate().map(|(order, session)| candidate(order, session)).collect()
+}
+
+/// The sessions that went down with the machine.
+pub(super) fn lost(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let Some(typed) = typed.to_str() else { return Vec::new() };
+    let surroundings = Surroundings::gather();
+    let (Ok(fleet), Ok(store)) = (surroundings.fleet(), surroundings.store()) else { return Vec::new() };
+    let query = RecoverQuery { since: Since::DEFAULT, adapters: Vec::new() };
+    let Ok(found) = fleet.lost(&query, &Marks::of(store)) else { return Vec::new() };
+    let sessions = found.lost.iter().map(|lost| &*lost.surveyed.session);
+    let meant = sessions.filter(|session| session.id.starts_with(typed) && is_plain(&session.id));
     meant.enumerate().map(|(order, session)| candidate(order, session)).collect()
 }
 

@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
         let label = format!("{}{when}", evidence.source.as_str());
         labelled(out, &label, &evidence.fact.to_string())?;
     }
-    let records = path::shown(&found.place.to_string_lossy(), surroundings.home.as_deref());
+    let records = path::shown(&surroundings.records(&found.place), surroundings.home.as_deref());
     // A path stays in one piece so that it can be copied; if there is no room for both, it gets its own line.
     let label = if 2 + LABEL + measure(&records) > out.width() {
         "records\n    ".to_owned()

@@ -31,6 +31,7 @@ mod message;
 mod only_here;
 mod peek;
 mod prune;
+mod recover;
 mod resume;
 mod roster;
 pub(crate) mod rows;
@@ -40,6 +41,7 @@ mod screen;
 mod search;
 mod send;
 mod serve_stdio;
+mod snapshot;
 mod status;
 mod stop;
 pub(crate) mod target;
@@ -51,8 +53,10 @@ mod welcome;
 mod worktree;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::sync::LazyLock;
 
+use agentctl_model::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
@@ -101,6 +105,9 @@ pub(crate) struct Cli {
         hide_possible_values = true
     )]
     color: Colour,
+    /// Answer from this snapshot instead of this machine (list, status, explain, peek, logs)
+    #[arg(long, global = true, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    replay: Option<PathBuf>,
     /// Without a command its flags mean `list`.
     #[command(flatten)]
     list: list::Args,
@@ -145,6 +152,8 @@ enum Command {
     Mcp(mcp::Args),
     Acp(acp::Args),
     Doctor(doctor::Args),
+    Recover(recover::Args),
+    Snapshot(snapshot::Args),
     Prune(prune::Args),
     Config(config::Args),
     Daemon(daemon::Args),
@@ -163,6 +172,15 @@ enum Command {
 }
 
 impl Command {
+    /// Whether a snapshot can answer it.
+    fn can_be_replayed(&self) -> bool {
+        match self {
+            Self::List(_) | Self::Status(_) | Self::Explain(_) | Self::Peek(_) => true,
+            Self::Logs(args) => !args.follows(),
+            _ => false,
+        }
+    }
+
     /// Whether the command depends on the settings and does not report their mistakes itself.
     fn follows_settings(&self) -> bool {
         match self {
@@ -257,6 +275,18 @@ pub(crate) fn run(cli: Cli, surroundings: Surroundings, out: &mut Output) -> Res
     if !is_exempt {
         surroundings.check_home()?;
     }
+    let surroundings = match &cli.replay {
+        None => surroundings,
+        Some(_) if cli.command.as_ref().is_some_and(|command| !command.can_be_replayed()) => {
+            let words = "a snapshot answers list, status, explain, peek and logs, and nothing else";
+            return Err(Failure::new(ErrorKind::Usage, words).hint("leave --replay out to ask this machine"));
+        }
+        Some(file) => {
+            let surroundings = surroundings.replaying(file)?;
+            snapshot::warn_of_what_is_missing(&surroundings, out);
+            surroundings
+        }
+    };
     if let Some(Command::Daemon(args)) = &cli.command {
         warn_of_mistakes(&surroundings, out);
         return daemon::run(args, surroundings, out);
@@ -302,6 +332,8 @@ pub(crate) fn run(cli: Cli, surroundings: Surroundings, out: &mut Output) -> Res
         Some(Command::Worktree(args)) => worktree::run(&args, surroundings, out),
         Some(Command::Group(args)) => group::run(&args, surroundings, out),
         Some(Command::Hosts(args)) => hosts::run(&args, surroundings, out),
+        Some(Command::Recover(args)) => recover::run(&args, surroundings, out),
+        Some(Command::Snapshot(args)) => snapshot::run(&args, surroundings, out),
         Some(Command::Prune(args)) => prune::run(&args, surroundings, out),
         Some(Command::Adapters(args)) => adapters::run(&args, surroundings, out),
         Some(Command::Doctor(args)) => doctor::run(&args, surroundings, out),

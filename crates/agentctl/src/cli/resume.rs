@@ -65,6 +65,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
         on_complete: args.on_complete.clone(),
         stay: (&args.stay).into(),
         via: args.target.adapter().map(str::to_owned),
+        unshared: false,
     };
     if let Some(far) = &target.far {
         out.progress(Some(&format!("resuming {} on {} ...", text::one_line(&found.key.adapter), far.name)));

@@ -1,12 +1,14 @@
 //! `agentctl schema`: the JSON Schema of everything that `--json` prints, the API returns and webhooks send.
 
 use agentctl_daemon::{EventMessage, FuseList, Messages, ProblemObject};
+use agentctl_fleet::act::recover::{Dismissed, Recovered};
 use agentctl_fleet::act::steer::{AnswerReceipt, InterruptReceipt, SendReceipt};
 use agentctl_fleet::act::stop::StopAnswer;
 use agentctl_fleet::keep::locks::LockList;
 use agentctl_fleet::keep::outbox::Payload;
 use agentctl_fleet::read::groups::{GroupDiff, GroupLaunch, GroupList, GroupView};
 use agentctl_fleet::read::inbox::Inbox;
+use agentctl_fleet::read::recover::Recovery;
 use agentctl_fleet::worktree::{Cleaned, NewTree, Trees};
 use agentctl_fleet::{AdapterEntry, Explanation, ListAnswer, SearchEnd, UsageAnswer};
 use agentctl_model::search::Hit;
@@ -26,6 +28,7 @@ use super::hosts::HostCheck;
 use super::inbox::Done;
 use super::launch::DryRun;
 use super::prune;
+use super::snapshot::Taken;
 use super::wait::Waited;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
@@ -47,7 +50,7 @@ const fn named<T: JsonSchema>(name: &'static str) -> Named {
     }
 }
 
-const ALL: [Named; 40] = [
+const ALL: [Named; 44] = [
     named::<Session>("session"),
     named::<ListAnswer<'_>>("list"),
     named::<Explanation<'_>>("explain"),
@@ -63,6 +66,10 @@ const ALL: [Named; 40] = [
     named::<Waited<'_>>("wait"),
     named::<Inbox>("inbox"),
     named::<Done>("inbox-done"),
+    named::<Recovery>("recover"),
+    named::<Recovered>("recover-yes"),
+    named::<Dismissed>("recover-dismiss"),
+    named::<Taken>("snapshot"),
     named::<Hit>("hit"),
     named::<SearchEnd>("search-end"),
     named::<UsageAnswer>("usage"),

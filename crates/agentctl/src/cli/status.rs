@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
         Sheet { surroundings, now, label: LABEL, out }.session(
             &found.session,
             &located.id(),
-            &found.place.to_string_lossy(),
+            &surroundings.records(&found.place),
         )?;
     }
     Ok(Exit::Done)

@@ -11,6 +11,8 @@ pub(crate) mod waits;
 
 use std::io;
 use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
 
 use agentctl_daemon::wire::{Caller, SessionLookup, WHOLE};
 use agentctl_daemon::{FuseList, Problem, encode, joined, list_pairs, usage_pairs};
@@ -19,6 +21,7 @@ use agentctl_fleet::{
     UsageQuery,
 };
 use agentctl_model::{SourceReport, Surveyed};
+use agentctl_snapshot::Replay;
 use serde::Deserialize;
 
 use crate::failure::Failure;
@@ -29,6 +32,8 @@ pub(crate) struct Link {
     pub(crate) fleet: Fleet,
     /// Only present if the daemon can answer for this caller.
     pub(crate) daemon: Option<Client>,
+    /// The snapshot from which the fleet answers.
+    pub(crate) replay: Option<Arc<Replay>>,
 }
 
 /// Finds one session, through the daemon or in this process.
@@ -65,6 +70,9 @@ impl SessionFinder for Link {
         selector: &Selector,
         purpose: Purpose,
     ) -> Result<(Surveyed, Vec<SourceReport>), FindError> {
+        if let Some(replay) = &self.replay {
+            return find_in(replay, &self.fleet, selector, purpose);
+        }
         let Some(found) = self.find_there(selector, purpose) else {
             return self.fleet.find(selector, purpose);
         };
@@ -86,7 +94,7 @@ impl Link {
         // A path that is not valid UTF-8 cannot be sent; then this process surveys itself.
         let caller = Caller::of(&fleet).and_then(|caller| caller.header());
         let daemon = surroundings.client().zip(caller).map(|(client, caller)| client.on_behalf_of(caller));
-        Ok(Self { fleet, daemon })
+        Ok(Self { fleet, daemon, replay: surroundings.replay.clone() })
     }
 
     /// Whether an agent may have to be started for the answer, which is done in the caller's own environment.
@@ -108,7 +116,12 @@ impl Link {
             let answer = self.ask(&format!("/v1/sessions?{}", list_pairs(query)?), WHOLE)?;
             serde_json::from_slice(&answer.ok()?.body).ok()
         };
-        asked().unwrap_or_else(|| self.fleet.list(query))
+        let mut listing = asked().unwrap_or_else(|| self.fleet.list(query));
+        if let Some(replay) = &self.replay {
+            listing.sessions = listing.sessions.into_iter().map(|session| replay.told(session)).collect();
+            listing.sources = listing.sources.into_iter().map(|source| replay.told_source(source)).collect();
+        }
+        listing
     }
 
     /// The list as JSON from the daemon, if one is available: long lists need not be parsed and serialized
@@ -172,6 +185,33 @@ impl Link {
         let daemon = self.daemon.as_ref().filter(|daemon| !daemon.is_silent())?;
         let answer = daemon.ask(Ask { accept, ..Ask::get(target) });
         believed(answer)
+    }
+}
+
+/// Finds a session of a snapshot, and tells it as its machine would have.
+fn find_in(
+    replay: &Replay,
+    fleet: &Fleet,
+    selector: &Selector,
+    purpose: Purpose,
+) -> Result<(Surveyed, Vec<SourceReport>), FindError> {
+    let here = |root: &String| replay.here(Path::new(root)).map(|root| root.to_string_lossy().into_owned());
+    let inside = Selector { root: selector.root.as_ref().and_then(here), ..selector.clone() };
+    let told =
+        |sources: Vec<SourceReport>| sources.into_iter().map(|source| replay.told_source(source)).collect();
+    match fleet.find(&inside, purpose) {
+        Ok((found, sources)) => Ok((replay.told(found), told(sources))),
+        Err(FindError::NotHeard { text, sources }) => {
+            Err(FindError::NotHeard { text, sources: told(sources) })
+        }
+        Err(FindError::NotProven { text, id, sources }) => {
+            Err(FindError::NotProven { text, id, sources: told(sources) })
+        }
+        Err(FindError::Ambiguous { text, candidates }) => {
+            let candidates = candidates.into_iter().map(|session| replay.told(session)).collect();
+            Err(FindError::Ambiguous { text, candidates })
+        }
+        Err(error @ FindError::NotFound { .. }) => Err(error),
     }
 }
 

@@ -14,6 +14,7 @@ use agentctl_files::own;
 use agentctl_fleet::act::launch::Launcher;
 use agentctl_fleet::{Caller, Fleet, Source, Store};
 use agentctl_model::{Environ, ErrorKind};
+use agentctl_snapshot::Replay;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
@@ -38,6 +39,8 @@ pub(crate) struct Surroundings {
     pub(crate) home: Option<PathBuf>,
     pub(crate) cwd: Option<PathBuf>,
     pub(crate) zone: TimeZone,
+    /// The snapshot that is asked instead of this machine.
+    pub(crate) replay: Option<Arc<Replay>>,
     /// Why the daemon cannot be asked, once a request of this command has shown it.
     pub(crate) silent_daemon: Arc<OnceLock<Silence>>,
 }
@@ -52,7 +55,21 @@ impl Surroundings {
     fn from_variables(variables: Vec<(OsString, OsString)>, cwd: Option<PathBuf>) -> Self {
         let environ: Environ = variables.iter().cloned().collect();
         let home = environ.path("HOME");
-        Self { home, environ, variables, cwd, zone: TimeZone::system(), silent_daemon: Arc::default() }
+        let (zone, replay, silent_daemon) = (TimeZone::system(), None, Arc::default());
+        Self { environ, variables, home, cwd, zone, replay, silent_daemon }
+    }
+
+    /// The same surroundings, in which a snapshot is asked instead of this machine.
+    pub(crate) fn replaying(self, file: &Path) -> Result<Self, Failure> {
+        let (own, _) = self.own_folder().unzip();
+        let replay = Replay::open(&self.meant(file), own.as_deref())?;
+        Ok(Self { home: replay.manifest.home.clone(), replay: Some(Arc::new(replay)), ..self })
+    }
+
+    /// Where the records of a session lie, on the machine that is asked.
+    pub(crate) fn records(&self, place: &Path) -> String {
+        let place = place.to_string_lossy();
+        self.replay.as_ref().map_or_else(|| place.clone().into_owned(), |replay| replay.text(&place))
     }
 
     /// The same agentctl with the variables of another caller; its own folder stays.
@@ -69,13 +86,14 @@ impl Surroundings {
         Self::from_variables(self.variables.clone(), self.cwd.clone())
     }
 
-    #[expect(clippy::unused_self, reason = "the clock is part of the surroundings")]
     pub(crate) fn now(&self) -> Timestamp {
-        clock()
+        self.replay.as_ref().map_or_else(clock, |replay| replay.manifest.taken_at)
     }
 
-    #[expect(clippy::unused_self, reason = "the machine is part of the surroundings")]
     pub(crate) fn host(&self) -> String {
+        if let Some(replay) = &self.replay {
+            return replay.manifest.host.clone();
+        }
         rustix::system::uname().nodename().to_string_lossy().into_owned()
     }
 
@@ -155,6 +173,10 @@ impl Surroundings {
     /// The effective settings: the contents of the file without its mistakes, which are listed separately.
     pub(crate) fn settings(&self) -> Result<Settings, SettingsError> {
         let defaults = || Settings::defaults(&self.environ);
+        // The settings of this machine say nothing about another one.
+        if self.replay.is_some() {
+            return Ok(defaults());
+        }
         let Some((folder, _)) = self.own_folder() else { return Ok(defaults()) };
         let Some(folder) = Home::at(folder).readable().map_err(SettingsError::Home)? else {
             return Ok(defaults());
@@ -188,7 +210,7 @@ impl Surroundings {
     /// The client of this folder's daemon, unless the user wants none. Whether a daemon runs shows with the
     /// first request.
     pub(crate) fn client(&self) -> Option<Client> {
-        if self.environ.get("AGENTCTL_NO_DAEMON").is_some() {
+        if self.environ.get("AGENTCTL_NO_DAEMON").is_some() || self.replay.is_some() {
             return None;
         }
         let (folder, _) = self.own_folder()?;
@@ -201,6 +223,9 @@ impl Surroundings {
     }
 
     pub(crate) fn fleet_under(&self, settings: &Settings) -> Fleet {
+        if let Some(replay) = &self.replay {
+            return replay.fleet();
+        }
         let mut sources = Vec::new();
         for adapter in agentctl_adapters::registry() {
             let chosen = settings.adapter(adapter.card().name);

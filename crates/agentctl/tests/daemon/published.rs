@@ -96,6 +96,7 @@ fn what_is_printed_answered_and_sent_is_as_its_schema_says() {
     let folder = folder.to_str().unwrap();
     let (id, group) = launches(&mut seen, folder);
     looks(&mut seen, &id);
+    went_down(&mut seen, folder);
     holds(&mut seen, &mut events, folder);
     asks(&mut seen, &mut events, &id);
     let agent = limits(&mut seen, &mut events);
@@ -172,6 +173,26 @@ fn looks(seen: &mut Seen<'_>, id: &str) {
     seen.command("daemon-status", &["daemon", "status", "--json"]);
     seen.answer("problem", 404, "GET", "/v1/sessions/nobody", &Value::Null);
     seen.answer("problem", 400, "GET", "/v1/sessions?colour=red", &Value::Null);
+}
+
+/// A session that died long before this boot, and a snapshot of it.
+fn went_down(seen: &mut Seen<'_>, folder: &str) {
+    let (id, project) =
+        ("dead0000-0000-4000-8000-000000000001", seen.house.home.path().join(".claude/projects/-gone"));
+    fs::create_dir_all(&project).unwrap();
+    let user = json!({"type": "user", "message": {"role": "user", "content": "do it"}, "sessionId": id,
+        "timestamp": "2020-11-15T07:00:00Z", "cwd": folder});
+    let tool = json!({"type": "tool_use", "id": "t", "name": "Bash", "input": {"command": "make"}});
+    let reply = json!({"type": "assistant", "sessionId": id, "timestamp": "2020-11-15T07:00:01Z", "cwd": folder,
+        "message": {"id": "m", "model": "m", "content": [tool], "stop_reason": "tool_use"}});
+    fs::write(project.join(format!("{id}.jsonl")), format!("{user}\n{reply}\n")).unwrap();
+    let shown = seen.command("recover", &["recover", "--since", "all", "--json"]);
+    assert_eq!(shown["sessions"][0]["id"], id, "{shown:#}");
+    seen.answer("recover", 200, "GET", "/v1/recover?since=all", &Value::Null);
+    let file = seen.house.home.path().join("x.snapshot");
+    seen.command("snapshot", &["snapshot", file.to_str().unwrap(), id, "--yes", "--json"]);
+    seen.command("recover-dismiss", &["recover", "--dismiss", id, "--json"]);
+    seen.command("recover-yes", &["recover", "--yes", "--since", "all", "--json"]);
 }
 
 /// Locks and fuses of a folder.

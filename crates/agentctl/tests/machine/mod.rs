@@ -72,6 +72,13 @@ impl Machine {
         serde_json::from_str(&ended.out).unwrap_or_else(|error| panic!("{error}: {ended:?}"))
     }
 
+    /// The JSON that a command prints which ends with this code.
+    pub(crate) fn json_of(&self, args: &[&str], code: i32) -> Value {
+        let ended = self.run(args);
+        assert_eq!(ended.code, Some(code), "{ended:?}");
+        serde_json::from_str(&ended.out).unwrap_or_else(|error| panic!("{error}: {ended:?}"))
+    }
+
     /// The ids of a list, in its order.
     pub(crate) fn ids(&self, args: &[&str]) -> Vec<String> {
         let ended = self.run(&[&["list", "-q", "--since", "all"], args].concat());
@@ -117,7 +124,7 @@ pub(crate) const INTERRUPTED: &str = "a0000000-0000-4000-8000-000000000021";
 pub(crate) const PARENT: &str = "60000000-0000-4000-8000-000000000002";
 pub(crate) const SUBAGENT: &str = "a8ac1e225de96b5a6";
 
-fn copy(from: &Path, to: &Path) {
+pub(crate) fn copy(from: &Path, to: &Path) {
     for entry in std::fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
         let target = to.join(entry.file_name());

@@ -9,6 +9,7 @@ pub mod launch;
 pub(crate) mod offered;
 pub(crate) mod orphans;
 pub(crate) mod prune;
+pub mod recover;
 pub mod runner;
 pub mod steer;
 pub mod stop;

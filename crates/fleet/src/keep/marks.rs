@@ -1,4 +1,5 @@
-//! What a person put away or agreed to, in `marks.json`: failures that need no attention any more, and consents.
+//! What a person put away or agreed to, in `marks.json`: failures that need no attention any more, sessions that were
+//! recovered after the machine went down, and consents.
 //!
 //! A mark contains no status. It names what it was set for by recorded facts (a session and the time of its last
 //! record, the contents of a program), and counts only while those are the same: with the next turn, the failure is
@@ -7,7 +8,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use agentctl_model::{Session, SessionKey};
+use agentctl_model::{Session, SessionKey, Surveyed};
+use agentctl_process::Boot;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +19,7 @@ use crate::keep::store::{Document, Store, StoreError};
 /// pile up.
 const KEPT: usize = 1000;
 
-/// The contents of the file. The two maps are independent.
+/// The contents of the file. The maps are independent.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct MarkBook {
@@ -27,6 +29,9 @@ struct MarkBook {
     /// What a person agreed to, by its digest.
     #[serde(default)]
     consents: BTreeMap<String, Consent>,
+    /// What was done about sessions that went down with the machine, by the text form of their keys.
+    #[serde(default)]
+    recovered: BTreeMap<String, RecoverMark>,
 }
 
 impl Document for MarkBook {
@@ -42,6 +47,28 @@ struct InboxMark {
     /// The last record of the turn. Whatever is written later belongs to another turn.
     last_record: Option<Timestamp>,
     set_at: Timestamp,
+}
+
+/// What `recover` did about a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RecoverMark {
+    session: SessionKey,
+    /// The last record before. Whatever is written later was written by somebody who took the session up.
+    last_record: Option<Timestamp>,
+    deed: RecoverDeed,
+    /// The boot in which it was done, in hexadecimal; `null` where the platform has no id for it.
+    boot: Option<String>,
+    set_at: Timestamp,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum RecoverDeed {
+    /// It is being resumed. Whether that succeeded is known by the launch records and the agent's own.
+    Resume,
+    /// A person does not want it.
+    Dismiss,
 }
 
 /// A person's agreement to something.
@@ -62,6 +89,32 @@ pub struct Marks {
 /// The failures that were put away, as they were when the file was read.
 #[derive(Debug, Default)]
 pub struct DoneMarks(BTreeMap<String, InboxMark>);
+
+/// What was done about sessions that went down, as it was when the file was read.
+#[derive(Debug, Default)]
+pub(crate) struct RecoverMarks(BTreeMap<String, RecoverMark>);
+
+impl RecoverMarks {
+    /// Whether the session is not to be offered again in this boot.
+    pub(crate) fn covers(&self, key: &SessionKey, session: &Session, boot: Boot) -> bool {
+        let Some(mark) = self.0.get(&key_text(key)).filter(|mark| mark.session == *key) else { return false };
+        let is_unchanged = mark.last_record == session.updated_at;
+        match mark.deed {
+            RecoverDeed::Dismiss => is_unchanged || mark.is_of(boot),
+            // If nothing was written since, the launch records say whether anybody took it up.
+            RecoverDeed::Resume => !is_unchanged && mark.is_of(boot),
+        }
+    }
+}
+
+impl RecoverMark {
+    fn is_of(&self, boot: Boot) -> bool {
+        match (&self.boot, boot.id) {
+            (Some(theirs), Some(ours)) => *theirs == boot_text(ours),
+            _ => boot.at.is_some_and(|boot| self.set_at >= boot),
+        }
+    }
+}
 
 impl Marks {
     pub fn of(store: Store) -> Self {
@@ -96,6 +149,35 @@ impl Marks {
         })
     }
 
+    pub(crate) fn recovered(&self) -> Result<RecoverMarks, StoreError> {
+        Ok(RecoverMarks(self.store.read::<MarkBook>()?.recovered))
+    }
+
+    /// Records what is about to be done about a session that went down.
+    pub(crate) fn note_recovery(
+        &self,
+        found: &Surveyed,
+        deed: RecoverDeed,
+        boot: Boot,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let mark = RecoverMark {
+            session: found.key.clone(),
+            last_record: found.session.updated_at,
+            deed,
+            boot: boot.id.map(boot_text),
+            set_at: now,
+        };
+        self.store.change(|book: &mut MarkBook| {
+            book.recovered.insert(key_text(&found.key), mark);
+            while book.recovered.len() > KEPT {
+                let oldest = book.recovered.iter().min_by_key(|(_, mark)| mark.set_at);
+                let Some(oldest) = oldest.map(|(words, _)| words.clone()) else { return };
+                book.recovered.remove(&oldest);
+            }
+        })
+    }
+
     /// Puts away the failure of the session's last turn, and drops the marks of its earlier turns.
     pub fn put_failure_away(
         &self,
@@ -122,6 +204,11 @@ impl DoneMarks {
             .get(&key_text(key))
             .is_some_and(|mark| mark.session == *key && mark.last_record == session.updated_at)
     }
+}
+
+/// JSON numbers cannot hold a boot id.
+fn boot_text(id: u128) -> String {
+    format!("{id:032x}")
 }
 
 /// The keys of a JSON object must be text.
@@ -158,6 +245,30 @@ mod tests {
         assert!(!put_away.covers(&failed.key, &failed.session), "something was written since");
         failed.session.updated_at = None;
         assert!(!put_away.covers(&failed.key, &failed.session), "not shown to be the same turn");
+    }
+
+    #[test]
+    fn what_was_recovered_is_not_offered_again_unless_nobody_took_it_up() {
+        let home = tempfile::tempdir().unwrap();
+        let marks = Marks::of(Store::at(home.path().join("agentctl")));
+        let mut lost = surveyed(session("a", Status::Stopped, Some(Outcome::Died)));
+        lost.session.updated_at = Some(at(100));
+        let (first, second) =
+            (Boot { id: Some(1), at: Some(at(200)) }, Boot { id: Some(2), at: Some(at(900)) });
+        let covers =
+            |lost: &Surveyed, boot| marks.recovered().unwrap().covers(&lost.key, &lost.session, boot);
+        assert!(!covers(&lost, first), "nothing is marked");
+        marks.note_recovery(&lost, RecoverDeed::Resume, first, at(300)).unwrap();
+        assert!(!covers(&lost, first), "nothing was written since, so nobody may have taken it up");
+        lost.session.updated_at = Some(at(301));
+        assert!(covers(&lost, first), "somebody took it up");
+        assert!(!covers(&lost, second), "the machine went down again");
+        marks.note_recovery(&lost, RecoverDeed::Dismiss, first, at(400)).unwrap();
+        assert!(covers(&lost, first) && covers(&lost, second), "the same turn is not wanted in any boot");
+        lost.session.updated_at = Some(at(800));
+        assert!(covers(&lost, first) && !covers(&lost, second), "another turn went down with the next boot");
+        let nameless = Boot { id: None, at: Some(at(350)) };
+        assert!(covers(&lost, nameless) && !covers(&lost, Boot { id: None, at: Some(at(450)) }));
     }
 
     #[test]

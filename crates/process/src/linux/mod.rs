@@ -29,7 +29,7 @@ use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
-use crate::{InspectRequest, Kernel, OpenHow};
+use crate::{Boot, InspectRequest, Kernel, OpenHow};
 use clock::StartClock;
 use entry::{Entry, LookError};
 use stat::Stat;
@@ -216,6 +216,10 @@ impl Kernel for Linux {
     fn accepted_by(&self, near: SocketAddr, far: SocketAddr) -> Observed<Option<u32>> {
         let look = || sockets::accepted_by(&Entry::open(self.folder()?, "thread-self")?, near, far);
         observed(look(), "the sockets of this machine")
+    }
+
+    fn boot(&self) -> Boot {
+        Boot { id: self.boot.clone().ok(), at: StartClock::now().boot() }
     }
 
     fn namespace_view(&self) -> NamespaceView {

@@ -45,6 +45,13 @@ pub(crate) struct Args {
     json: bool,
 }
 
+impl Args {
+    /// Whether it goes on.
+    pub(crate) fn follows(&self) -> bool {
+        self.follow
+    }
+}
+
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let link = Link::open(surroundings)?;
     let found = args.target.find(Purpose::Read, &link, surroundings, out)?;

@@ -15,6 +15,7 @@ mod launch;
 mod locks;
 mod messages;
 mod openapi;
+mod recover;
 mod routes;
 mod search;
 mod sessions;

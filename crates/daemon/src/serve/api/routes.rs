@@ -5,6 +5,7 @@ use agentctl_fleet::act::stop::StopAnswer;
 use agentctl_fleet::keep::locks::LockList;
 use agentctl_fleet::read::groups::{GroupDiff, GroupLaunch, GroupList, GroupView};
 use agentctl_fleet::read::inbox::{Inbox, PutAwayReport};
+use agentctl_fleet::read::recover::Recovery;
 use agentctl_fleet::worktree::{Cleaned, NewTree, Trees};
 use agentctl_fleet::{AdapterEntry, Explanation, ListAnswer, UsageAnswer};
 use agentctl_model::{DirectoryHolder, Fuse, HostList, Session};
@@ -14,7 +15,7 @@ use serde_json::{Map, Value};
 
 use super::{
     App, DaemonStatus, actions, adapters_and_health, daemon, events, fuses, groups, hosts, inbox, launch,
-    locks, messages, openapi, search, sessions, steer, usage, worktrees,
+    locks, messages, openapi, recover, search, sessions, steer, usage, worktrees,
 };
 use crate::fuses::{Extension, FuseList, FuseSpec};
 use crate::serve::query::{DETAIL, LIST, Parameters, TARGET};
@@ -298,6 +299,21 @@ pub(crate) const ROUTES: &[Route] = &[
             price, `costBasis` says where it comes from, and `unpriced` names the models whose tokens have none.",
         )],
         handler: || get(usage::report),
+    },
+    Route {
+        path: "/v1/recover",
+        operations: &[Operation::get(
+            "getRecovery",
+            "List the sessions whose turn was open when the machine went down",
+            Answers::Json(of::<Recovery>),
+        )
+        .asks(&[recover::QUERY])
+        .fails(&[500])
+        .notes(
+            "Asking uses nothing up. `POST /v1/sessions/{id}/resume` takes one of them up; `agentctl recover --yes` on \
+            that machine takes up all of them, each once.",
+        )],
+        handler: || get(recover::list),
     },
     Route {
         path: "/v1/inbox/{id}/done",

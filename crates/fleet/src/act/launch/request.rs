@@ -159,6 +159,7 @@ impl Fleet {
             terminal: options.stay.terminal,
             args: options.args,
             force: options.force,
+            unshared: false,
         })
     }
 }

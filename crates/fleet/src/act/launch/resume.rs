@@ -22,6 +22,8 @@ pub struct ResumeRequest {
     pub stay: Stay,
     /// The adapter over which it is to go on, where its own is not meant: `acp:NAME`.
     pub via: Option<String>,
+    /// Only if its folder is free, as for a new session.
+    pub unshared: bool,
 }
 
 impl Fleet {
@@ -94,6 +96,7 @@ impl Fleet {
             terminal: request.stay.terminal,
             args: Vec::new(),
             force: false,
+            unshared: request.unshared,
         })
     }
 }

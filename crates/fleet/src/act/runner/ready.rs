@@ -62,7 +62,15 @@ impl Runner<'_> {
         match &self.record.order.conversation {
             Conversation::New if self.record.order.force => {}
             Conversation::New => refuse_a_held_directory(self.fleet, self.caller, cwd)?,
-            Conversation::Stored { id, .. } => self.refuse_a_live_session(id)?,
+            Conversation::Stored { id, .. } => {
+                self.refuse_a_live_session(id)?;
+                if self.record.order.unshared {
+                    refuse_a_held_directory(self.fleet, self.caller, cwd).map_err(|error| Error {
+                        hint: Some("it can be resumed once the folder is free".to_owned()),
+                        ..error
+                    })?;
+                }
+            }
             Conversation::ForkOf { .. } => {}
         }
         Ok(held)

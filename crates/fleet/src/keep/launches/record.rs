@@ -85,6 +85,9 @@ pub struct LaunchOrder {
     pub args: Vec<String>,
     /// Launch even if the directory is held.
     pub force: bool,
+    /// Resume only if the directory is free, as for a new session.
+    #[serde(default)]
+    pub unshared: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -68,7 +68,8 @@ impl Fleet {
         let shown = filter.limit.unwrap_or(usize::MAX).min(sessions.len());
         let left_out = sessions.len() - shown;
         sessions.truncate(shown);
-        let (as_of, sources, strays) = (now(), survey.sources, survey.strays.len());
+        let as_of = self.past().unwrap_or_else(now);
+        let (sources, strays) = (survey.sources, survey.strays.len());
         let hosts = vec![self.own_report(as_of, &sessions, &sources, began)];
         Listing { as_of, sessions, left_out, sources, hosts, strays }
     }

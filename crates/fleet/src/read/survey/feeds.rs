@@ -26,7 +26,8 @@ impl Fleet {
         let mut lines = Vec::new();
         for source in &self.sources {
             let view = || {
-                let snapshot = snapshot.get_or_init(|| KernelSnapshot::take(self.kernel.as_ref()));
+                let snapshot =
+                    snapshot.get_or_init(|| KernelSnapshot::take_of(self.kernel.as_ref(), self.past()));
                 snapshot.view(self.kernel.as_ref(), source, None, &ledger)
             };
             let of_source = source.adapter.lines(&source.root, &view);

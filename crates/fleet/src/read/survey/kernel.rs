@@ -27,9 +27,14 @@ pub(crate) struct KernelSnapshot {
 
 impl KernelSnapshot {
     pub(crate) fn take(kernel: &dyn Kernel) -> Self {
+        Self::take_of(kernel, None)
+    }
+
+    /// Reads the process table; that of a moment of the past counts as read then.
+    pub(crate) fn take_of(kernel: &dyn Kernel, past: Option<Timestamp>) -> Self {
         let heads = kernel.heads();
         #[expect(clippy::disallowed_methods, reason = "the moment of the look is part of the evidence")]
-        let as_of = Timestamp::now();
+        let as_of = past.unwrap_or_else(Timestamp::now);
         Self { as_of, heads, locks: OnceCell::new() }
     }
 

@@ -36,7 +36,6 @@ use crate::read::survey::kernel::KernelSnapshot;
 use crate::read::survey::sources::{Sessions, SourceReading, SourceRequest, read_sources};
 use crate::read::survey::verdicts::SourceVerdicts;
 use crate::read::survey::visibility::{UnseenOwners, unseen_owners};
-use crate::worktree::head::branch_of;
 use crate::{Fleet, Source};
 
 /// How long to wait before reading an agent's half-written note again. No verdict rests on it.
@@ -53,10 +52,10 @@ impl Fleet {
     pub fn survey(&self, query: &Query) -> Survey {
         let sources: Vec<Source> =
             self.sources.iter().filter(|source| self.is_asked(source, query)).cloned().collect();
-        let snapshot = || KernelSnapshot::take(self.kernel.as_ref());
+        let snapshot = || KernelSnapshot::take_of(self.kernel.as_ref(), self.past());
 
         let ledger = self.ledger();
-        let since = query.wanted.since(now());
+        let since = query.wanted.since(self.past().unwrap_or_else(now));
         let requests = self.requests(&sources, query, since, snapshot, &ledger);
         let mut readings = read_sources(requests, self.memory.as_ref());
         self.ask_agents(&sources, &mut readings, query, &ledger);
@@ -92,6 +91,7 @@ impl Fleet {
         };
         let unseen = self.unseen_owners_of_all(&sources, &readings, &joined, &seen);
         let mut survey = conclude(&sources, readings, joined, unseen, &seen, ended, (query, since));
+        survey.sessions.iter_mut().for_each(|surveyed| self.fill_branch(&mut surveyed.session));
         native_roots::settle(&mut survey.sessions, &self.sources);
         if !ledger.is_empty() {
             survey.sessions.iter_mut().for_each(|surveyed| add_launch(surveyed, &ledger, query));
@@ -243,6 +243,9 @@ impl Fleet {
             let view = snapshot.view(self.kernel.as_ref(), source, Some(&reading.harvest), ledger);
             let claims = source.adapter.join(&source.root, &reading.harvest, &view);
             joined.push((source, view, claims));
+        }
+        if self.is_of_the_past() {
+            return joined.into_iter().map(|(_, _, joined)| joined).collect();
         }
         let mut joined = ask_owners(joined);
         held::ask_holders(sources, &mut joined, snapshot.as_of, ledger);
@@ -516,9 +519,6 @@ fn conclude(
         let mut sessions = verdicts.sessions();
         report.sessions = answered.then_some(sessions.len());
         sessions.retain(|surveyed| is_wanted(surveyed, query, since));
-        for surveyed in &mut sessions {
-            fill_branch(&mut surveyed.session);
-        }
         if survey.sessions.is_empty() {
             survey.sessions = sessions;
         } else {
@@ -529,11 +529,13 @@ fn conclude(
     survey
 }
 
-/// Asks git for the branch in the directory where a live process works. This reads the directories of wanted sessions
-/// only.
-fn fill_branch(session: &mut Session) {
-    if session.branch.is_none() && session.pid.is_some() {
-        session.branch = session.cwd.as_deref().and_then(|cwd| branch_of(Path::new(cwd)));
+impl Fleet {
+    /// Asks git for the branch in the directory where a live process works. This reads the directories of wanted sessions
+    /// only.
+    fn fill_branch(&self, session: &mut Session) {
+        if session.branch.is_none() && session.pid.is_some() {
+            session.branch = session.cwd.as_deref().and_then(|cwd| self.branch_in(cwd));
+        }
     }
 }
 

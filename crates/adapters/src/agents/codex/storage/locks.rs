@@ -10,6 +10,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use agentctl_files::trace::{Touched, touched};
 use agentctl_model::{Facts, Found, Harvest, OwnerIdentity, Process, Registration, Stamp, Turn, TurnState};
 use jiff::Timestamp;
 
@@ -55,6 +56,7 @@ pub(crate) fn read(home: &Path, scope: &Scope<'_>, harvest: &mut Harvest) {
         if let Some(id) = thread_of(&path)
             && let Ok(metadata) = fs::symlink_metadata(&path)
         {
+            touched(&path, Touched::File);
             harvest.registrations.push(note(id, &path, &metadata));
         }
     }
@@ -63,6 +65,7 @@ pub(crate) fn read(home: &Path, scope: &Scope<'_>, harvest: &mut Harvest) {
     if harvest.registrations.len() > noted
         && let Ok(metadata) = fs::symlink_metadata(&path)
     {
+        touched(&path, Touched::File);
         harvest.registrations.push(Registration { found: None, ..note(COORDINATION, &path, &metadata) });
     }
 }

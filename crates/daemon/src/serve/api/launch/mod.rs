@@ -214,6 +214,7 @@ pub(crate) async fn resume(
             on_complete: body.on_complete,
             stay: body.stay.stay()?,
             via: selector.adapter.clone(),
+            unshared: false,
         };
         let (found, _) =
             launcher.fleet.find(&selector, Purpose::Act).map_err(|error| Problem::not_one(error, false))?;

@@ -1,0 +1,414 @@
+//! `snapshot` and `--replay`: the same answers from the file, nothing readable in it, and hostile files.
+#![cfg(target_os = "linux")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests run processes and write what is read"
+)]
+
+mod machine;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use agentctl_snapshot::archive::{self, Parts};
+use machine::{DIED, Ended, Machine, TOOLS};
+use serde_json::{Value, json};
+
+const AGENTS: [&str; 9] =
+    ["claude-code", "codex", "copilot", "gemini", "kimi", "pi", "pi-rust", "qwen", "slate"];
+/// What must not be found in a redacted file. It is no word of ours.
+const CANARY: &str = "zqcanary";
+
+/// A recorded home, copied, with the variables that its case needs.
+struct Recorded {
+    name: String,
+    home: tempfile::TempDir,
+    variables: Vec<(String, String)>,
+}
+
+impl Recorded {
+    /// Every recorded case of every agent that keeps files.
+    fn all() -> Vec<Self> {
+        let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/recorded");
+        let mut all = Vec::new();
+        let json_tree = [recorded.join("opencode/v1.1-json")];
+        let cases = AGENTS.iter().flat_map(|agent| {
+            let mut cases: Vec<PathBuf> =
+                fs::read_dir(recorded.join(agent)).unwrap().map(|entry| entry.unwrap().path()).collect();
+            cases.retain(|case| case.is_dir());
+            cases.sort();
+            cases
+        });
+        for case in cases.chain(json_tree) {
+            let home = tempfile::tempdir().unwrap();
+            machine::copy(&case, home.path());
+            let expected = fs::read(case.parent().unwrap().join("expected.json")).unwrap_or_default();
+            let expected: Value = serde_json::from_slice(&expected).unwrap_or_default();
+            let case_name = case.file_name().unwrap().to_str().unwrap();
+            let environ = expected["cases"][case_name]["env"].as_object().cloned().unwrap_or_default();
+            let place = home.path().to_str().unwrap().to_owned();
+            let variables = environ.into_iter();
+            let variables =
+                variables.map(|(name, value)| (name, value.as_str().unwrap().replace("{CASE}", &place)));
+            let agent = case.parent().unwrap().file_name().unwrap().to_str().unwrap();
+            all.push(Self { name: format!("{agent}/{case_name}"), variables: variables.collect(), home });
+        }
+        assert!(all.len() > 75, "{} recorded homes", all.len());
+        all
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_agentctl"));
+        command.args(args).env_clear().env("HOME", self.home.path()).env("TZ", "UTC").env("PATH", "/nowhere");
+        command.env("AGENTCTL_NO_DAEMON", "1");
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        command
+    }
+
+    fn json(&self, args: &[&str]) -> Value {
+        let ended = Ended::of(&self.command(args).output().unwrap());
+        assert_eq!(ended.code, Some(0), "{}: {args:?}: {ended:?}", self.name);
+        serde_json::from_str(&ended.out).unwrap()
+    }
+
+    /// What `list` and, for each session, `explain`, `status` and `logs` answer.
+    fn answers(&self, replay: &[&str]) -> Value {
+        let all = ["list", "-a", "--since", "all", "--all-agents", "--json"];
+        let mut list = self.json(&[replay, &all].concat());
+        list.as_object_mut().unwrap().remove("asOf");
+        list.as_object_mut().unwrap().remove("hosts");
+        let ids: Vec<(String, String)> =
+            list["sessions"].as_array().unwrap().iter().map(id_and_folder).collect();
+        let mut each = Vec::new();
+        let most = if is_long() { usize::MAX } else { 1 };
+        for (id, cwd) in ids.iter().take(most) {
+            let named: Vec<&str> = if cwd.is_empty() { vec![id] } else { vec![id, "--cwd", cwd] };
+            let of = |command: &'static str| [replay, &[command], &named, &["--json"]].concat();
+            each.push(self.json(&of("explain")));
+            if !is_long() {
+                continue;
+            }
+            each.push(self.json(&of("status")));
+            let logs = Ended::of(&self.command(&of("logs")).output().unwrap());
+            each.push(logs.out.into());
+        }
+        let mut all = json!({"list": list, "each": each});
+        normalise(&mut all);
+        all
+    }
+
+    fn snapshot(&self, name: &str, more: &[&str]) -> PathBuf {
+        let file = self.home.path().join(name);
+        let args = ["snapshot", file.to_str().unwrap(), "--since", "all", "--yes", "--json"];
+        let taken = self.json(&[&args, more].concat());
+        assert_eq!(taken["redacted"], !more.contains(&"--with-text"), "{taken:#}");
+        file
+    }
+}
+
+/// A short run takes a part of the recorded homes, and one session of each.
+fn is_long() -> bool {
+    std::env::var_os("AGENTCTL_LONG").is_some()
+}
+
+fn some_of_all() -> impl Iterator<Item = Recorded> {
+    let step = if is_long() { 1 } else { 3 };
+    Recorded::all().into_iter().step_by(step)
+}
+
+/// An id may stand twice, in two folders.
+fn id_and_folder(row: &Value) -> (String, String) {
+    (row["id"].as_str().unwrap().to_owned(), row["cwd"].as_str().unwrap_or_default().to_owned())
+}
+
+/// Leaves out how long it took and when it was looked at, and the sources that no snapshot holds.
+fn normalise(value: &mut Value) {
+    match value {
+        Value::Array(values) => {
+            values.retain(|value| {
+                let adapter = value["adapter"].as_str().unwrap_or_default();
+                !(value.get("coverage").is_some() && (adapter == "openclaw" || adapter.starts_with("acp:")))
+            });
+            values.iter_mut().for_each(normalise);
+        }
+        Value::Object(pairs) => {
+            pairs.remove("tookMs");
+            pairs.remove("asOf");
+            if pairs.get("source").is_some_and(|source| source == "kernel") {
+                pairs.remove("at");
+            }
+            pairs.values_mut().for_each(normalise);
+        }
+        _ => {}
+    }
+}
+
+/// The shape of every text: what the replacement leaves as it was.
+fn shape(value: &Value) -> Value {
+    let class = |c: char| match c {
+        'a'..='z' => 'a',
+        'A'..='Z' => 'A',
+        '0'..='9' => '0',
+        c if c.is_ascii() => c,
+        _ => 'u',
+    };
+    match value {
+        Value::String(text) => text.chars().map(class).collect::<String>().into(),
+        Value::Array(values) => {
+            let mut shapes: Vec<Value> = values.iter().map(shape).collect();
+            shapes.sort_by_key(Value::to_string);
+            shapes.into()
+        }
+        Value::Object(pairs) => pairs
+            .iter()
+            .map(|(key, value)| (key.clone(), shape(value)))
+            .collect::<serde_json::Map<_, _>>()
+            .into(),
+        other => other.clone(),
+    }
+}
+
+/// A whole snapshot without its compression.
+fn unpacked(file: &Path) -> String {
+    let parts = archive::unpack(&fs::read(file).unwrap()).unwrap();
+    let mut all = String::from_utf8(parts.manifest).unwrap();
+    for part in parts.files {
+        all.push_str(&String::from_utf8_lossy(&part));
+    }
+    all
+}
+
+#[test]
+fn a_replay_of_every_recorded_home_answers_as_the_machine_did() {
+    let mut wrong = Vec::new();
+    for recorded in some_of_all() {
+        let live = recorded.answers(&[]);
+        let whole = recorded.snapshot("whole.snapshot", &["--with-text"]);
+        let replay = recorded.answers(&["--replay", whole.to_str().unwrap()]);
+        assert_eq!(live, replay, "{}", recorded.name);
+        let redacted = recorded.snapshot("redacted.snapshot", &[]);
+        let redacted = redacted.to_str().unwrap();
+        let all = ["--replay", redacted, "list", "-a", "--since", "all", "--all-agents", "--json"];
+        let mut replay = json!({"list": recorded.json(&all)});
+        replay["list"].as_object_mut().unwrap().remove("hosts");
+        normalise(&mut replay);
+        if shape(&live["list"]) != shape(&replay["list"]) {
+            wrong.push(format!(
+                "{}: {:#}\n{:#}",
+                recorded.name,
+                shape(&live["list"]),
+                shape(&replay["list"])
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Plants the canary into every string of a JSON value, as a value, as a key and beside what is there. With `all` also
+/// into the words that readers know.
+fn plant(value: &mut Value, known: &BTreeSet<&str>, all: bool) {
+    match value {
+        Value::String(text) => {
+            let is_time = text.parse::<jiff::Timestamp>().is_ok();
+            let is_id = text.len() == 36 && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
+            let is_number = text.parse::<f64>().is_ok();
+            if all || !(known.contains(text.as_str()) || is_time || is_id || is_number) {
+                text.push_str(CANARY);
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(|value| plant(value, known, all)),
+        Value::Object(pairs) => {
+            pairs.values_mut().for_each(|value| plant(value, known, all));
+            pairs.insert(format!("{CANARY}Key"), format!("my {CANARY} words").into());
+        }
+        _ => {}
+    }
+}
+
+fn plant_below(folder: &Path, known: &BTreeSet<&str>, all: bool) {
+    for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        if entry.symlink_metadata().unwrap().is_dir() {
+            plant_below(&entry, known, all);
+            continue;
+        }
+        let Ok(text) = fs::read_to_string(&entry) else { continue };
+        let planted = match serde_json::from_str::<Value>(&text) {
+            Ok(mut whole) => {
+                plant(&mut whole, known, all);
+                whole.to_string()
+            }
+            Err(_) => {
+                let lines = text.lines().map(|line| match serde_json::from_str::<Value>(line) {
+                    Ok(mut record) => {
+                        plant(&mut record, known, all);
+                        record.to_string()
+                    }
+                    Err(_) => format!("{line} {CANARY}"),
+                });
+                lines.map(|line| line + "\n").collect()
+            }
+        };
+        fs::write(&entry, planted).unwrap();
+    }
+}
+
+#[test]
+fn a_canary_in_every_string_of_every_recorded_home_is_not_in_the_file() {
+    let words = include_str!("../../snapshot/src/words.txt");
+    let known: BTreeSet<&str> = words.lines().collect();
+    let mut found = 0;
+    for all in [false, true] {
+        for (number, recorded) in some_of_all().enumerate() {
+            plant_below(recorded.home.path(), &known, all);
+            let mut file = recorded.home.path().join("x.snapshot");
+            let args = ["snapshot", file.to_str().unwrap(), "--since", "all", "--yes", "--json"];
+            let mut command = recorded.command(&args);
+            command.env("CODEX_SANDBOX", CANARY);
+            let ended = Ended::of(&command.output().unwrap());
+            assert_eq!(ended.code, Some(0), "{}: {ended:?}", recorded.name);
+            let text = unpacked(&file).to_lowercase();
+            let at = text.find(CANARY).map(|at| &text[at.saturating_sub(200)..(at + 60).min(text.len())]);
+            assert_eq!(at, None, "{} (all: {all})", recorded.name);
+            // With texts it is there, so it was planted where it is read.
+            if number % 4 > 0 {
+                continue;
+            }
+            file.set_extension("whole");
+            let whole = ["snapshot", file.to_str().unwrap(), "--since", "all", "--yes", "--with-text"];
+            assert_eq!(recorded.command(&whole).output().unwrap().status.code(), Some(0));
+            found += usize::from(unpacked(&file).contains(CANARY));
+        }
+    }
+    assert!(found > 8, "the canary was in {found} snapshots with their texts");
+}
+
+#[test]
+fn what_is_taken_is_confirmed_and_nothing_is_overwritten() {
+    let machine = Machine::furnished();
+    let file = machine.home().join("x.snapshot");
+    let path = file.to_str().unwrap();
+    let unasked = machine.run(&["snapshot", path, "--since", "all"]);
+    assert!(unasked.code == Some(2) && unasked.err.contains("--yes"), "{unasked:?}");
+    assert!(!file.exists());
+    let taken = machine.run(&["snapshot", path, DIED, "--yes"]);
+    assert_eq!(taken.code, Some(0), "{taken:?}");
+    assert!(
+        taken.err.contains(DIED) && taken.err.contains("1 session") && taken.err.contains("filler"),
+        "{taken:?}"
+    );
+    assert!(!taken.err.contains(TOOLS), "only what was chosen: {taken:?}");
+    let again = machine.run(&["snapshot", path, DIED, "--yes"]);
+    assert!(again.code == Some(7) && again.err.contains("exists already"), "{again:?}");
+    assert_eq!(machine.run(&["snapshot", "/nowhere/x", "nobody", "--yes"]).code, Some(3));
+    let mode = std::os::unix::fs::PermissionsExt::mode(&file.metadata().unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
+
+    let list = machine.json(&["--replay", path, "list", "-a", "--since", "all", "--json"]);
+    let ids: Vec<&str> =
+        list["sessions"].as_array().unwrap().iter().map(|row| row["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, [DIED], "{list:#}");
+    let shown = machine.run(&["--replay", path, "explain", DIED]);
+    assert!(shown.out.contains("is ✕ died") && !shown.out.contains("agentctl-copy-"), "{shown:?}");
+    for refused in [
+        &["stop", DIED][..],
+        &["resume", DIED, "x"],
+        &["logs", "-f", DIED],
+        &["recover"],
+        &["daemon", "status"],
+    ] {
+        let ended = machine.run(&[&["--replay", path], refused].concat());
+        assert!(ended.code == Some(2) && ended.err.contains("a snapshot answers"), "{refused:?}: {ended:?}");
+    }
+    let left = fs::read_dir(machine.home().join(".agentctl/copies")).map(|left| left.count());
+    assert_eq!(left.unwrap_or(0), 0, "the private folder is removed");
+}
+
+#[test]
+fn a_hostile_file_is_only_data() {
+    let machine = Machine::furnished();
+    let file = machine.home().join("x.snapshot");
+    let path = file.to_str().unwrap();
+    assert_eq!(machine.run(&["snapshot", path, DIED, "--yes"]).code, Some(0));
+    let good = archive::unpack(&fs::read(&file).unwrap()).unwrap();
+    let refused = |bytes: &[u8], what: &str| {
+        fs::write(&file, bytes).unwrap();
+        let ended = machine.run(&["--replay", path, "list", "-a", "--since", "all"]);
+        assert_eq!(ended.code, Some(1), "{what}: {ended:?}");
+        assert!(ended.err.starts_with("error: ") && ended.err.contains("x.snapshot"), "{what}: {ended:?}");
+    };
+    let whole = fs::read(&file).unwrap();
+    refused(b"", "empty");
+    refused(b"garbage", "garbage");
+    refused(&whole[..whole.len() / 2], "truncated");
+    let outside = machine.home().join("outside");
+    let escapes = [
+        outside.to_str().unwrap().to_owned() + "/../../../../../../../../../../tmp/agentctl-escaped",
+        "../../outside".to_owned(),
+        "relative".to_owned(),
+        "/".to_owned(),
+        String::new(),
+        "/a\u{0}b".to_owned(),
+        "/x".repeat(2000),
+    ];
+    let manifest: Value = serde_json::from_slice(&good.manifest).unwrap();
+    let packed = |manifest: &Value| {
+        let files = good.files.clone();
+        archive::pack(&Parts { manifest: manifest.to_string().into_bytes(), files }).unwrap()
+    };
+    for escape in &escapes {
+        for place in ["/files/0/path", "/folders/0"] {
+            let mut changed = manifest.clone();
+            *changed.pointer_mut(place).unwrap() = escape.as_str().into();
+            refused(&packed(&changed), &format!("{place} {escape:?}"));
+        }
+    }
+    let change = |pointer: &str, value: Value| {
+        let mut changed = manifest.clone();
+        *changed.pointer_mut(pointer).unwrap() = value;
+        packed(&changed)
+    };
+    refused(&change("/version", 99.into()), "a later version");
+    refused(&change("/files", json!([])), "records without a path");
+    refused(&change("/held", json!(["/../x"])), "a lock outside");
+    // Two records at one path, and a record where a folder is.
+    let first = manifest["files"][0].clone();
+    let twice = vec![first; manifest["files"].as_array().unwrap().len()];
+    if twice.len() > 1 {
+        refused(&change("/files", twice.into()), "two records at one path");
+    }
+    refused(&change("/files/0/path", manifest["folders"][0].clone()), "a record at a folder's path");
+    assert!(!outside.exists() && !Path::new("/tmp/agentctl-escaped").exists());
+    // A root outside is not read: there is nothing but what was unpacked.
+    fs::write(&file, change("/sources/0/root", machine.home().join(".claude").to_str().unwrap().into()))
+        .unwrap();
+    let list = machine.json(&["--replay", path, "list", "-a", "--since", "all", "--json"]);
+    assert_eq!(list["sessions"].as_array().unwrap().len(), 0, "{list:#}");
+    fs::write(&file, &whole).unwrap();
+    assert_eq!(machine.run(&["--replay", path, "list"]).code, Some(0));
+}
+
+/// The cases that `cargo xtask replay` made of snapshots.
+#[test]
+fn every_snapshot_that_became_a_case_is_answered_as_expected() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/recorded/snapshots");
+    let machine = Machine::empty();
+    let mut cases = 0;
+    for entry in fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path()) {
+        let expected = entry.with_extension("json");
+        if entry.extension().is_none_or(|extension| extension != "snapshot") {
+            continue;
+        }
+        cases += 1;
+        let args =
+            ["--replay", entry.to_str().unwrap(), "list", "-a", "--since", "all", "--all-agents", "--json"];
+        let mut list = machine.json(&args);
+        normalise(&mut list);
+        let mut expected: Value = serde_json::from_slice(&fs::read(expected).unwrap()).unwrap();
+        normalise(&mut expected);
+        assert_eq!(list, expected, "{}", entry.display());
+    }
+    assert!(cases > 0, "there is a case at least");
+}

@@ -1,0 +1,78 @@
+//! What a snapshot says of itself: `manifest.json`, the first part of the file.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::kernel::KernelRecord;
+
+/// The version of the format. A file of a later one is refused.
+pub(crate) const VERSION: u32 = 1;
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Manifest {
+    pub version: u32,
+    /// The agentctl that wrote it.
+    pub agentctl: String,
+    /// The operating system and the kind of machine.
+    pub platform: String,
+    /// The moment that it answers about.
+    pub taken_at: Timestamp,
+    pub host: String,
+    /// The home folder of the user.
+    pub home: Option<PathBuf>,
+    /// The variables that chose the roots.
+    pub environ: BTreeMap<String, String>,
+    /// Whether texts were replaced.
+    pub redacted: bool,
+    pub sources: Vec<SourceEntry>,
+    /// agentctl's own launch records.
+    pub launches: Option<PathBuf>,
+    /// The launches that a runner held.
+    pub held: Vec<PathBuf>,
+    /// The folders that were listed, so that an empty one is there too.
+    pub folders: Vec<PathBuf>,
+    /// The records, in the order in which they follow.
+    pub files: Vec<FileEntry>,
+    pub kernel: KernelRecord,
+    /// The branch in each folder where a live session worked.
+    pub branches: BTreeMap<String, String>,
+    pub not_carried: Vec<NotCarried>,
+}
+
+/// One place that was read.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SourceEntry {
+    pub adapter: String,
+    pub root: PathBuf,
+    pub store: Option<PathBuf>,
+}
+
+/// One record.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FileEntry {
+    pub path: PathBuf,
+    /// Its size in the snapshot.
+    pub size: u64,
+    /// When it was written last; the kernel counts finer than a timestamp of ours.
+    pub modified: (i64, u32),
+    /// The file that a lock is on.
+    pub device: u64,
+    pub inode: u64,
+    /// How many bytes in the middle of the original were left out.
+    pub left_out: u64,
+}
+
+/// What the answer rested on and is not in the snapshot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NotCarried {
+    pub what: String,
+    pub why: String,
+}

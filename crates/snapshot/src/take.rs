@@ -1,0 +1,316 @@
+//! Takes a snapshot: asks what `list`, `status` and `logs` ask, and keeps what was read for it.
+
+use std::collections::{BTreeMap, HashSet};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use agentctl_files::trace::{Touched, traced};
+use agentctl_fleet::keep::launches::Ledger;
+use agentctl_fleet::read::recover::is_of;
+use agentctl_fleet::{Fleet, Query, Since, Wanted};
+use agentctl_model::{Environ, Error, SessionKey, Surveyed, Witness};
+use jiff::Timestamp;
+use ruzstd::decoding::StreamingDecoder;
+use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+
+use crate::archive::{LARGEST_PART, LARGEST_WHOLE, MOST_PARTS, Parts, pack};
+use crate::kernel::Recorder;
+use crate::manifest::{FileEntry, Manifest, NotCarried, SourceEntry, VERSION};
+use crate::redact::{Redactor, is_known_word};
+
+/// How many sessions a snapshot may hold.
+pub const MOST_SESSIONS: usize = 500;
+
+/// A file up to this size is taken whole; of a larger one both ends are.
+const WHOLE: u64 = 16 << 20;
+const END: usize = 4 << 20;
+
+/// How many entries of a conversation are read, as `logs` does.
+const ENTRIES: usize = 50;
+
+/// Which sessions are taken.
+#[derive(Debug, Clone)]
+pub enum Selection {
+    /// What `list` shows.
+    Live,
+    /// What `list -a` shows.
+    All(Since),
+    These(Vec<SessionKey>),
+}
+
+/// Whose snapshot it is, and when.
+pub struct Circumstances<'c> {
+    pub environ: &'c Environ,
+    pub home: Option<PathBuf>,
+    pub now: Timestamp,
+    /// Without one, texts stay as they are.
+    pub redactor: Option<&'c Redactor>,
+}
+
+/// A snapshot that is not written yet.
+pub struct Snapshot {
+    pub manifest: Manifest,
+    pub sessions: Vec<Surveyed>,
+    files: Vec<Vec<u8>>,
+}
+
+impl Snapshot {
+    /// The whole file.
+    pub fn pack(self) -> Result<Vec<u8>, Error> {
+        let failed = |error: String| Error::failed(format!("the snapshot cannot be packed: {error}"));
+        let manifest = serde_json::to_vec(&self.manifest).map_err(|error| failed(error.to_string()))?;
+        pack(&Parts { manifest, files: self.files }).map_err(|error| failed(error.to_string()))
+    }
+
+    /// How many bytes the records have.
+    pub fn bytes(&self) -> u64 {
+        self.manifest.files.iter().map(|file| file.size).sum()
+    }
+}
+
+/// Takes a snapshot of these sessions. Nothing is written.
+pub fn take(fleet: &Fleet, selection: &Selection, of: &Circumstances<'_>) -> Result<Snapshot, Error> {
+    let recorder = Arc::new(Recorder::new(fleet.shared_kernel()));
+    let watched = fleet.seen_by(recorder.clone());
+    let (sessions, touched) = traced(|| survey(&watched, selection));
+    if sessions.len() > MOST_SESSIONS {
+        let message = format!("these are {} sessions, and a snapshot holds {MOST_SESSIONS}", sessions.len());
+        return Err(Error::usage(message).hint("name the sessions that matter, or a shorter --since"));
+    }
+    let mut not_carried = Vec::new();
+    let sources = sources(&watched, &sessions, &mut not_carried);
+    let launches = watched.launches_folder().map(Path::to_owned);
+    let ours = launches.as_deref().map(|folder| launches_of(folder, &sessions)).unwrap_or_default();
+    let roots: Vec<PathBuf> = sources
+        .iter()
+        .flat_map(|source| std::iter::once(&source.root).chain(&source.store))
+        .cloned()
+        .collect();
+    let is_wanted = |path: &Path| match &launches {
+        Some(launches) if path == launches => true,
+        Some(launches) if path.starts_with(launches) => ours.iter().any(|launch| path.starts_with(launch)),
+        _ => roots.iter().any(|root| path.starts_with(root)),
+    };
+    let wanted: Vec<(PathBuf, Touched)> = touched.into_iter().filter(|(path, _)| is_wanted(path)).collect();
+    let folders = wanted.iter().filter(|(_, what)| *what == Touched::Folder).map(|(path, _)| path.clone());
+    let folders: Vec<PathBuf> = folders.collect();
+    let (mut files, mut entries, mut room) = (Vec::new(), Vec::new(), LARGEST_WHOLE / 2);
+    for (path, _) in wanted.iter().filter(|(_, what)| *what == Touched::File) {
+        match carry(path, of.redactor) {
+            Ok((entry, bytes)) => {
+                room = room.checked_sub(entry.size).filter(|_| entries.len() < MOST_PARTS - 1).ok_or_else(
+                    || {
+                        Error::usage("these sessions have too many records for one snapshot")
+                            .hint("name fewer of them")
+                    },
+                )?;
+                entries.push(entry);
+                files.push(bytes);
+            }
+            Err(why) => not_carried.push(NotCarried { what: path.display().to_string(), why }),
+        }
+    }
+    let locked: HashSet<(u64, u64)> = entries.iter().map(|entry| (entry.device, entry.inode)).collect();
+    let mut held: Vec<PathBuf> = ours.into_iter().filter(|launch| is_held(launch)).collect();
+    held.sort();
+    let mut manifest = Manifest {
+        version: VERSION,
+        agentctl: env!("CARGO_PKG_VERSION").to_owned(),
+        platform: format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS),
+        taken_at: of.now,
+        host: watched.host().to_owned(),
+        home: of.home.clone(),
+        environ: choosing(of.environ),
+        redacted: of.redactor.is_some(),
+        kernel: recorder.record(&locked, &roots),
+        sources,
+        launches,
+        held,
+        folders,
+        files: entries,
+        branches: branches(&sessions),
+        not_carried,
+    };
+    said_by_servers(&sessions, &mut manifest.not_carried);
+    if let Some(redactor) = of.redactor {
+        manifest.redact(redactor);
+    }
+    Ok(Snapshot { manifest, sessions, files })
+}
+
+fn survey(fleet: &Fleet, selection: &Selection) -> Vec<Surveyed> {
+    let found = match selection {
+        Selection::Live => fleet.survey(&Query { subagents: true, ..Query::new(Wanted::Live) }).sessions,
+        Selection::All(since) => {
+            let query = Query { subagents: true, ..Query::new(Wanted::All { since: *since }) };
+            fleet.survey(&query).sessions
+        }
+        Selection::These(keys) => {
+            let each = keys.iter().flat_map(|key| fleet.survey(&Query::one(key)).sessions);
+            each.filter(|found| keys.contains(&found.key)).collect()
+        }
+    };
+    for surveyed in found.iter().take(MOST_SESSIONS) {
+        // As `status` and `logs` read it.
+        fleet.survey(&Query { usage: true, whole_texts: true, ..Query::one(&surveyed.key) });
+        let _ = fleet.read(surveyed, ENTRIES);
+    }
+    found
+}
+
+/// The places that were read. One that is no folder cannot be carried.
+fn sources(fleet: &Fleet, sessions: &[Surveyed], not_carried: &mut Vec<NotCarried>) -> Vec<SourceEntry> {
+    let mut sources = Vec::new();
+    for source in fleet.sources() {
+        let adapter = source.name().to_owned();
+        if source.adapter.gateway().is_some() || !source.root.path.is_absolute() {
+            let what = format!("{adapter} at {}", source.root.path.display());
+            let why = "its sessions are in a server, which cannot be packed".to_owned();
+            if sessions.iter().any(|surveyed| surveyed.key.adapter == adapter) {
+                not_carried.push(NotCarried { what, why });
+            }
+            continue;
+        }
+        sources.push(SourceEntry {
+            adapter,
+            root: source.root.path.clone(),
+            store: source.root.store.clone(),
+        });
+    }
+    sources
+}
+
+/// The launch records of these sessions.
+fn launches_of(folder: &Path, sessions: &[Surveyed]) -> Vec<PathBuf> {
+    let ledger = Ledger::read(folder);
+    let ours =
+        ledger.entries().iter().filter(|(_, record)| sessions.iter().any(|one| is_of(record, &one.key)));
+    ours.map(|(launch, _)| launch.path().to_owned()).collect()
+}
+
+fn is_held(launch: &Path) -> bool {
+    agentctl_fleet::KernelLock::is_held(launch).unwrap_or(false)
+}
+
+/// Reads one record, bounded and redacted.
+fn carry(path: &Path, redactor: Option<&Redactor>) -> Result<(FileEntry, Vec<u8>), String> {
+    path.to_str().ok_or("its name is no text")?;
+    let failed = |error: io::Error| error.to_string();
+    let (file, metadata) = agentctl_files::open_regular(path).map_err(failed)?;
+    let (bytes, left_out) = both_ends(&file, metadata.len()).map_err(failed)?;
+    if bytes.starts_with(b"SQLite format 3\0") {
+        return Err("it is a database, which is not carried yet".to_owned());
+    }
+    let bytes = match redactor {
+        None => bytes,
+        Some(redactor) if path.extension().is_some_and(|extension| extension == "zst") => {
+            if left_out > 0 {
+                return Err("it is compressed and too large".to_owned());
+            }
+            let text = decompressed(&bytes).map_err(failed)?;
+            compress_to_vec(redacted(&text, redactor).as_slice(), CompressionLevel::Fastest)
+        }
+        Some(redactor) => redacted(&bytes, redactor),
+    };
+    let modified = (metadata.mtime(), u32::try_from(metadata.mtime_nsec()).unwrap_or_default());
+    let entry = FileEntry {
+        path: path.to_owned(),
+        size: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
+        modified,
+        device: metadata.dev(),
+        inode: metadata.ino(),
+        left_out,
+    };
+    Ok((entry, bytes))
+}
+
+/// The whole file, or its first and last lines and how much lies between them.
+fn both_ends(file: &std::fs::File, size: u64) -> io::Result<(Vec<u8>, u64)> {
+    use std::os::unix::fs::FileExt;
+    let read = |from: u64, most: usize| {
+        let mut bytes = vec![0; most];
+        let mut filled = 0;
+        while filled < most {
+            match file.read_at(&mut bytes[filled..], from + u64::try_from(filled).unwrap_or(0))? {
+                0 => break,
+                count => filled += count,
+            }
+        }
+        bytes.truncate(filled);
+        io::Result::Ok(bytes)
+    };
+    if size <= WHOLE {
+        // It may grow while it is read; what was written later belongs to a later moment.
+        return read(0, usize::try_from(size).unwrap_or(0)).map(|bytes| (bytes, 0));
+    }
+    let mut first = read(0, END)?;
+    first.truncate(first.iter().rposition(|byte| *byte == b'\n').map_or(first.len(), |at| at + 1));
+    let last = read(size - u64::try_from(END).unwrap_or(0), END)?;
+    let last = &last[last.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1)..];
+    first.extend_from_slice(last);
+    let kept = u64::try_from(first.len()).unwrap_or(u64::MAX);
+    Ok((first, size.saturating_sub(kept)))
+}
+
+fn decompressed(bytes: &[u8]) -> io::Result<Vec<u8>> {
+    let decoder = StreamingDecoder::new(bytes).map_err(io::Error::other)?;
+    let mut text = Vec::new();
+    io::Read::read_to_end(&mut io::Read::take(decoder, LARGEST_PART + 1), &mut text)?;
+    if u64::try_from(text.len()).unwrap_or(u64::MAX) > LARGEST_PART {
+        return Err(io::Error::other("it is compressed and too large"));
+    }
+    Ok(text)
+}
+
+/// Bytes that are no text are not passed on.
+fn redacted(bytes: &[u8], redactor: &Redactor) -> Vec<u8> {
+    redactor.contents(&String::from_utf8_lossy(bytes)).into_bytes()
+}
+
+/// The variables that choose where agents keep their sessions.
+fn choosing(environ: &Environ) -> BTreeMap<String, String> {
+    let pairs = environ.iter().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
+    let read = pairs.filter(|(name, value)| is_known_word(name) && value.starts_with('/'));
+    read.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+fn branches(sessions: &[Surveyed]) -> BTreeMap<String, String> {
+    let live = sessions.iter().filter(|surveyed| surveyed.session.pid.is_some());
+    live.filter_map(|surveyed| surveyed.session.cwd.clone().zip(surveyed.session.branch.clone())).collect()
+}
+
+/// A live server was asked about these sessions, and cannot be asked again.
+fn said_by_servers(sessions: &[Surveyed], not_carried: &mut Vec<NotCarried>) {
+    let asked = |surveyed: &&Surveyed| {
+        surveyed.session.evidence.iter().any(|evidence| evidence.source == Witness::Gateway)
+    };
+    for surveyed in sessions.iter().filter(asked) {
+        let what = format!("what the server of {} {} said", surveyed.key.adapter, surveyed.key.id);
+        let why = "a live answer is in no record, so its status may differ".to_owned();
+        not_carried.push(NotCarried { what, why });
+    }
+}
+
+impl Manifest {
+    fn redact(&mut self, redactor: &Redactor) {
+        let path = |path: &PathBuf| redactor.path(path).unwrap_or_default();
+        self.host = redactor.name(&self.host);
+        self.home = self.home.as_ref().map(path);
+        self.environ.values_mut().for_each(|value| *value = redactor.value(value));
+        for source in &mut self.sources {
+            source.root = path(&source.root);
+            source.store = source.store.as_ref().map(path);
+        }
+        self.launches = self.launches.as_ref().map(path);
+        self.held = self.held.iter().map(path).collect();
+        self.folders = self.folders.iter().map(path).collect();
+        self.files.iter_mut().for_each(|file| file.path = path(&file.path));
+        self.kernel.redact(redactor);
+        let branches = std::mem::take(&mut self.branches).into_iter();
+        self.branches =
+            branches.map(|(cwd, branch)| (redactor.value(&cwd), redactor.value(&branch))).collect();
+        self.not_carried.iter_mut().for_each(|one| one.what = redactor.value(&one.what));
+    }
+}
