@@ -116,7 +116,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
         }
     }
     for fuse in &answer.fuses {
-        writeln!(out, "budget {}", fuses::words(fuse, surroundings))?;
+        writeln!(out, "budget {}", fuses::words(fuse, None, surroundings))?;
     }
     for words in fuses::blind(&answer.fuses) {
         out.warn(&words);

@@ -2,6 +2,7 @@
 
 use agentctl_daemon::joined;
 use agentctl_fleet::read::recover::{MESSAGE, RecoverQuery, Recovery};
+use agentctl_hosts::Ask;
 use agentctl_model::{Error, HostReport, text};
 
 use crate::link::hosts::{Asked, Roster};
@@ -30,7 +31,7 @@ pub(super) fn recovery(
     let told = |row: &mut HostReport, there: &Recovery| {
         row.told(there.as_of, &there.sources, there.hosts.first());
     };
-    let (rows, answers) = roster.ask_all(asked, std::mem::take(&mut all.hosts), &target, told);
+    let (rows, answers) = roster.ask_all(asked, std::mem::take(&mut all.hosts), Ask::get(&target), told);
     all.hosts = rows;
     for (name, mut there) in answers {
         for one in &mut there.sessions {
