@@ -19,13 +19,12 @@ pub(crate) fn add_case(file: &Path, name: Option<&str>, program: Option<PathBuf>
     let (case, expected) =
         (folder.join(name).with_extension("snapshot"), folder.join(name).with_extension("json"));
     ensure!(!case.exists(), "{} exists already; give it another --name", case.display());
-    let mut command = match program {
-        Some(program) => Command::new(program),
-        None => {
-            let mut cargo = Command::new(env!("CARGO"));
-            cargo.current_dir(workspace::root()).args(["run", "--quiet", "--package", "agentctl", "--"]);
-            cargo
-        }
+    let mut command = if let Some(program) = program {
+        Command::new(program)
+    } else {
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.current_dir(workspace::root()).args(["run", "--quiet", "--package", "agentctl", "--"]);
+        cargo
     };
     let whole = fs::canonicalize(file).with_context(|| file.display().to_string())?;
     command.arg("--replay").arg(&whole).args(["list", "-a", "--since", "all", "--all-agents", "--json"]);

@@ -235,21 +235,18 @@ fn plant_below(folder: &Path, known: &BTreeSet<&str>, all: bool) {
             continue;
         }
         let Ok(text) = fs::read_to_string(&entry) else { continue };
-        let planted = match serde_json::from_str::<Value>(&text) {
-            Ok(mut whole) => {
-                plant(&mut whole, known, all);
-                whole.to_string()
-            }
-            Err(_) => {
-                let lines = text.lines().map(|line| match serde_json::from_str::<Value>(line) {
-                    Ok(mut record) => {
-                        plant(&mut record, known, all);
-                        record.to_string()
-                    }
-                    Err(_) => format!("{line} {CANARY}"),
-                });
-                lines.map(|line| line + "\n").collect()
-            }
+        let planted = if let Ok(mut whole) = serde_json::from_str::<Value>(&text) {
+            plant(&mut whole, known, all);
+            whole.to_string()
+        } else {
+            let lines = text.lines().map(|line| match serde_json::from_str::<Value>(line) {
+                Ok(mut record) => {
+                    plant(&mut record, known, all);
+                    record.to_string()
+                }
+                Err(_) => format!("{line} {CANARY}"),
+            });
+            lines.map(|line| line + "\n").collect()
         };
         fs::write(&entry, planted).unwrap();
     }
@@ -322,7 +319,7 @@ fn what_is_taken_is_confirmed_and_nothing_is_overwritten() {
         let ended = machine.run(&[&["--replay", path], refused].concat());
         assert!(ended.code == Some(2) && ended.err.contains("a snapshot answers"), "{refused:?}: {ended:?}");
     }
-    let left = fs::read_dir(machine.home().join(".agentctl/copies")).map(|left| left.count());
+    let left = fs::read_dir(machine.home().join(".agentctl/copies")).map(Iterator::count);
     assert_eq!(left.unwrap_or(0), 0, "the private folder is removed");
 }
 

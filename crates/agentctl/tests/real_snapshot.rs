@@ -27,7 +27,9 @@ fn normalise(value: &mut Value) {
             values.iter_mut().for_each(normalise);
         }
         Value::Object(pairs) => {
-            ["tookMs", "asOf", "hosts"].iter().for_each(|key| drop(pairs.remove(*key)));
+            for key in ["tookMs", "asOf", "hosts"] {
+                pairs.remove(key);
+            }
             if pairs.get("source").is_some_and(|source| source == "kernel") {
                 pairs.remove("at");
             }

@@ -26,7 +26,7 @@ fn what_stays_readable_is_what_a_reader_reads() {
         }
     }
     for (file, now) in [("src/words.txt", known.words), ("src/keys.txt", known.keys)] {
-        let text: String = now.iter().map(|word| format!("{word}\n")).collect();
+        let text: String = now.iter().flat_map(|word| [word.as_str(), "\n"]).collect();
         let path = here.join(file);
         if std::env::var_os("AGENTCTL_UPDATE_DOCS").is_some() {
             fs::write(path, text).unwrap();
@@ -46,7 +46,8 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
         let name = entry.file_name().unwrap().to_string_lossy().into_owned();
         if entry.is_dir() && name != "tests" {
             found.extend(sources(&entry));
-        } else if name.ends_with(".rs") && !name.ends_with("tests.rs") {
+        } else if entry.extension().is_some_and(|extension| extension == "rs") && !name.ends_with("tests.rs")
+        {
             found.push(entry);
         }
     }
@@ -56,7 +57,7 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
 fn read(text: &str, known: &mut Known) {
     let text = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
     let lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
-    let text: String = lines.map(|line| format!("{line}\n")).collect();
+    let text: String = lines.flat_map(|line| [line, "\n"]).collect();
     let (literals, rest) = literals(&text);
     for literal in literals.iter().filter(|literal| is_word(literal)) {
         known.words.insert(literal.clone());

@@ -36,21 +36,16 @@ pub(super) fn list(office: &Office, request: ListRequest) -> Result<Value, Error
     };
     let query = Query { filter, ..Query::new(Wanted::All { since: Since::Ever }) };
     let roster = office.hosts.roster(&surroundings).map_err(Failure::into_error)?;
-    let (rows, total) = match roster {
-        Some(roster) => {
-            let asked =
-                office.hosts.asked(&roster, &agentctl_fleet::own_name()).map_err(Failure::into_error)?;
-            let listing = roster.list(&asked, query, &link);
-            let page = listing.sessions.iter().skip(start).take(PAGE);
-            let page: Vec<Value> =
-                page.map(|session| row(&full_id(session, &listing.hosts), session)).collect();
-            (page, listing.sessions.len())
-        }
-        None => {
-            let listing = link.list(&query);
-            let page = listing.sessions.iter().skip(start).take(PAGE);
-            (page.map(|found| row(&found.session.id, &found.session)).collect(), listing.sessions.len())
-        }
+    let (rows, total) = if let Some(roster) = roster {
+        let asked = office.hosts.asked(&roster, &agentctl_fleet::own_name()).map_err(Failure::into_error)?;
+        let listing = roster.list(&asked, query, &link);
+        let page = listing.sessions.iter().skip(start).take(PAGE);
+        let page: Vec<Value> = page.map(|session| row(&full_id(session, &listing.hosts), session)).collect();
+        (page, listing.sessions.len())
+    } else {
+        let listing = link.list(&query);
+        let page = listing.sessions.iter().skip(start).take(PAGE);
+        (page.map(|found| row(&found.session.id, &found.session)).collect(), listing.sessions.len())
     };
     let next = start + rows.len();
     let cursor = (next < total).then(|| next.to_string());

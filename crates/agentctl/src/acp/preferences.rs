@@ -39,14 +39,14 @@ pub(super) fn shown(about: &About) -> (Option<Value>, Vec<Value>) {
         let all = about.modes.iter().map(|one| json!({"id": one.id, "name": name(one)}));
         json!({"currentModeId": current, "availableModes": all.collect::<Vec<_>>()})
     });
-    let models = about.model.as_ref().filter(|_| !about.models.is_empty()).map(|current| {
+    let option = about.model.as_ref().filter(|_| !about.models.is_empty()).map(|current| {
         let all = about.models.iter().map(|one| json!({"value": one.id, "name": name(one)}));
         json!({
             "id": MODEL, "name": "Model", "category": MODEL, "type": "select", "currentValue": current,
             "options": all.collect::<Vec<_>>(),
         })
     });
-    (modes, models.into_iter().collect())
+    (modes, option.into_iter().collect())
 }
 
 /// What can be chosen of this session now.

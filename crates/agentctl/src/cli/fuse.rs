@@ -163,7 +163,7 @@ fn here(command: &Command, meant: &Meant, surroundings: &Surroundings) -> Result
     match command {
         Command::Set(set) => set.put(meant, &process, surroundings),
         Command::Extend { ttl, .. } => {
-            let id = meant.fuse(FuseList::read(&surroundings.store()?)?, surroundings)?;
+            let id = meant.fuse(&FuseList::read(&surroundings.store()?)?, surroundings)?;
             let now = surroundings.now();
             let until =
                 deadline(ttl, now).map_err(|why| Failure::new(ErrorKind::Usage, format!("--ttl: {why}")))?;
@@ -174,7 +174,7 @@ fn here(command: &Command, meant: &Meant, surroundings: &Surroundings) -> Result
             extended.ok_or_else(|| over(&id))
         }
         Command::Cancel { .. } => {
-            let id = meant.fuse(FuseList::read(&surroundings.store()?)?, surroundings)?;
+            let id = meant.fuse(&FuseList::read(&surroundings.store()?)?, surroundings)?;
             let target = format!("/v1/fuses/{}", encode(&id));
             let ask = Ask::write("DELETE", &target, "{}");
             let cancelled = changed(&process, ask, |fuses| fuses.remove(&id))?;
@@ -192,7 +192,7 @@ fn there(
 ) -> Result<Fuse, Failure> {
     let known = || {
         let list = far.read::<FuseList>(agentctl_hosts::Ask::get("/v1/fuses"));
-        list.map_err(|why| far.refused(why)).and_then(|list| meant.fuse(list, surroundings))
+        list.map_err(|why| far.refused(why)).and_then(|list| meant.fuse(&list, surroundings))
     };
     match command {
         Command::Set(set) => far.done(("POST", "/v1/fuses"), &set.body(meant), Duration::ZERO),
@@ -339,7 +339,7 @@ impl Meant {
     }
 
     /// The id of the fuse that is set on this directory or session, or that was typed itself.
-    fn fuse(&self, list: FuseList, surroundings: &Surroundings) -> Result<String, Failure> {
+    fn fuse(&self, list: &FuseList, surroundings: &Surroundings) -> Result<String, Failure> {
         if self.directory.is_some() && list.fuses.iter().any(|fuse| fuse.id == self.typed) {
             return Ok(self.typed.clone());
         }

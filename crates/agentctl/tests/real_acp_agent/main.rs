@@ -306,8 +306,8 @@ fn the_mode_of_a_held_session_is_chosen_in_the_editor() {
     let mut editor = Editor::open(&home, &clients, &[]);
     editor.greet();
     let opened = editor.ask("session/load", &open);
-    let modes = opened["modes"]["availableModes"].as_array().unwrap();
-    assert!(modes.iter().any(|mode| mode["id"] == "yolo"), "{opened:#}");
+    let offered = opened["modes"]["availableModes"].as_array().unwrap();
+    assert!(offered.iter().any(|mode| mode["id"] == "yolo"), "{opened:#}");
     assert_eq!(opened["modes"]["currentModeId"], "default", "{opened:#}");
 
     editor.choose("reject_once");

@@ -182,8 +182,8 @@ fn launch(
         .map_err(Failure::into_error)?;
     start_daemon(surroundings);
     request.tell(&format!("starting {}", slot.adapter));
-    let launched = launcher.carry_out(order, &plan.words, surroundings.now(), || request.is_over())?;
-    Ok(*launched.session)
+    let begun = launcher.carry_out(order, &plan.words, surroundings.now(), || request.is_over())?;
+    Ok(*begun.session)
 }
 
 fn check_place(what: &str, path: &std::path::Path) -> Result<(), Error> {
