@@ -92,7 +92,7 @@ fn fuses_are_read_and_taken_away_without_a_daemon() {
         assert_eq!(run(&["fuses", "--json"]).ok().json()["fuses"][0]["id"], "f-1");
         assert!(run(&["fuse", "extend", "/", "--ttl", "10m"]).ok().stdout.contains("expires in 10m"));
         assert!(run(&["fuse", "cancel", "/"]).ok().stdout.starts_with("cancelled: f-1 /"));
-        assert_eq!(run(&["fuses", "--json"]).ok().json(), json!({"fuses": []}));
+        assert_eq!(run(&["fuses", "--json"]).ok().json()["fuses"], json!([]));
         assert!(!house.socket().exists() && !ran.exists(), "nobody was started, and nothing fired");
     }
 }
