@@ -84,6 +84,13 @@ impl World {
         for host in &mut hosts {
             host.start(None);
         }
+        // A machine can be named once the roster has it.
+        until_seen(PATIENCE, "every machine in the roster", || {
+            let known = near.home.agentctl(&["hosts", "--json"]).ok().json();
+            let rows = known["hosts"].as_array().unwrap();
+            let has = |host: &Host| rows.iter().any(|row| row["name"] == host.name.as_str());
+            if hosts.iter().all(has) { Ok(()) } else { Err(format!("{known:#}")) }
+        });
         let all: Vec<&str> = hosts.iter().flat_map(|host| ["--host", host.name.as_str()]).collect();
         let events = || {
             let command = near.home.agentctl_command(&[&["events"][..], &all].concat());
