@@ -26,7 +26,8 @@ use crate::output::Output;
 use crate::surroundings::Surroundings;
 
 /// A list of ten thousand sessions makes a few hundred thousand small allocations on several threads; the
-/// system's allocator spends a fifth of the total time on page faults for them.
+/// system's allocator spends a fifth of the total time on page faults for them. Without huge pages (`no_thp`) a small
+/// process stays small: with them, an idle server would hold nine megabytes that it does not use.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
