@@ -54,7 +54,7 @@ pub fn pack(parts: &Parts) -> io::Result<Vec<u8>> {
 pub fn unpack(file: &[u8]) -> io::Result<Parts> {
     let size = u64::try_from(file.len()).unwrap_or(u64::MAX);
     let limit = size.saturating_mul(LARGEST_RATIO).clamp(LITTLE, LARGEST_WHOLE);
-    let decoder = StreamingDecoder::new(file).map_err(|error| bad(format!("it is no snapshot: {error}")))?;
+    let decoder = StreamingDecoder::new(file).map_err(|_| bad("it is no snapshot of agentctl"))?;
     let mut archive = Archive::new(Bounded { source: decoder, left: limit });
     let mut parts: Vec<Vec<u8>> = Vec::new();
     for entry in archive.entries()?.raw(true) {
