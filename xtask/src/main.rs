@@ -42,6 +42,8 @@ enum Chore {
     BenchHosts(BenchHostsArgs),
     /// Write a HOME with generated sessions and a manifest of what a list should show
     Corpus(CorpusArgs),
+    /// Make the pictures of the README again, from real agents in a demo home
+    Pictures,
     /// Make a test case of a snapshot
     Replay(ReplayArgs),
 }
@@ -227,6 +229,7 @@ fn run() -> anyhow::Result<ExitCode> {
             println!("{}", agentctl_testkit::agents::pi_rust::build()?.display());
             Ok(ExitCode::SUCCESS)
         }
+        Chore::Pictures => pictures(),
         Chore::BenchHosts(args) => run_bench_hosts(args),
         Chore::Replay(args) => {
             replay::add_case(&args.file, args.name.as_deref(), args.agentctl).map(|()| ExitCode::SUCCESS)
@@ -308,4 +311,23 @@ fn again_optimised() -> anyhow::Result<ExitCode> {
 /// The current time, rounded down to a whole second.
 pub(crate) fn now_ms() -> i64 {
     jiff::Timestamp::now().as_second() * 1000
+}
+
+/// The scene that takes them is one of the tests of the page.
+fn pictures() -> anyhow::Result<ExitCode> {
+    let folder = workspace::root().join("docs/pictures");
+    let mut cargo = Command::new("cargo");
+    cargo.args([
+        "nextest",
+        "run",
+        "--workspace",
+        "--test",
+        "web_page",
+        "--no-capture",
+        "pictures_for_people",
+    ]);
+    let done = cargo.env("AGENTCTL_PICTURES", &folder).status().context("start cargo nextest")?;
+    anyhow::ensure!(done.success(), "the pictures were not taken");
+    println!("{}", folder.display());
+    Ok(ExitCode::SUCCESS)
 }

@@ -24,6 +24,7 @@ use crate::cli::host_args;
 use crate::failure::Failure;
 use crate::link::Link;
 use crate::link::hosts::{Roster, RosterHost, is_here};
+use crate::settings::Notify;
 use crate::surroundings::{Surroundings, clock};
 
 /// How long a session may take to end cleanly.
@@ -56,6 +57,17 @@ impl Settings for DaemonContext {
         Ok(Launcher { fleet: launcher.fleet.with_memory(self.memory.clone()), ..launcher })
     }
 
+    fn launcher_with(&self, variables: &BTreeMap<String, String>) -> Result<Launcher, String> {
+        if variables.is_empty() {
+            return self.launcher(None);
+        }
+        self.launcher(Some(&self.surroundings.variables_with(variables)))
+    }
+
+    fn lacking(&self, names: &[String]) -> Vec<String> {
+        names.iter().filter(|name| self.surroundings.environ.get(name).is_none()).cloned().collect()
+    }
+
     fn adapters(&self) -> Result<Vec<AdapterEntry>, String> {
         let settings = self.surroundings.settings().map_err(|error| words(error.into()))?;
         Ok(known_agents(&settings.acp_agents(), |name| settings.adapter(name).enabled.value))
@@ -80,8 +92,7 @@ impl Settings for DaemonContext {
         if settings.invalid(&["notify"]).is_some() {
             return None;
         }
-        let notify = settings.notify;
-        Some(NotifySettings { command: notify.command.value?, on: notify.on.value })
+        Some(notify_settings(settings.notify, &self.surroundings))
     }
 
     fn bus(&self) -> Option<BusSettings> {
@@ -142,6 +153,20 @@ impl Settings for DaemonContext {
             return if is_here { Ok(None) } else { Err(error(host_args::unknown(host, &roster))) };
         };
         host.listen(target, cursor).map(Some).map_err(|failure| self.unheard(&host, &failure))
+    }
+}
+
+/// How a person is told, as the settings say.
+pub(crate) fn notify_settings(notify: Notify, surroundings: &Surroundings) -> NotifySettings {
+    NotifySettings {
+        on: notify.on.value,
+        quiet: notify.quiet.value,
+        zone: surroundings.zone.clone(),
+        command: notify.command.value,
+        desktop: notify.desktop.value,
+        ntfy: notify.ntfy.value,
+        slack: notify.slack.value,
+        telegram: notify.telegram.value,
     }
 }
 

@@ -14,6 +14,7 @@ mod render;
 mod rpc;
 mod settings;
 mod surroundings;
+mod top;
 
 use std::io::Write;
 use std::process::ExitCode;

@@ -72,6 +72,22 @@ impl Output {
         (size.ws_col > 0 && size.ws_row > 0).then_some((size.ws_col.into(), size.ws_row.into()))
     }
 
+    /// Whether a person sits before standard error or standard output.
+    pub(crate) fn has_own_terminal(&self) -> bool {
+        io::stderr().is_terminal() || self.terminal
+    }
+
+    /// Writes a sequence to the terminal of this command, and never into a pipe.
+    pub(crate) fn ring(&mut self, sequence: &str) {
+        let _ = self.out.flush();
+        if io::stderr().is_terminal() {
+            let _ = io::stderr().write_all(sequence.as_bytes());
+        } else if self.terminal {
+            let _ = self.out.write_all(sequence.as_bytes());
+            let _ = self.out.flush();
+        }
+    }
+
     /// Prints lines for a person on standard error, before anything else happens.
     pub(crate) fn beside(&mut self, lines: impl IntoIterator<Item = String>) {
         let _ = self.out.flush();

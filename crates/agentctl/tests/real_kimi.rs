@@ -8,6 +8,7 @@ mod node_agent;
 use std::time::{Duration, Instant};
 
 use agentctl_testkit::{NodeAgent, Pty, Signal, until_seen};
+use jiff::Timestamp;
 use node_agent::{Scene, TIMEOUT, words};
 use serde_json::Value;
 
@@ -137,9 +138,44 @@ fn a_terminal_waits_for_an_approval_is_idle_and_dies() {
         "{idle:#}"
     );
 
+    // The agent records its requests and answers: the timeline has the wait between the two questions to the model.
+    let id = idle["id"].as_str().unwrap();
+    let asked = |turn: usize| {
+        let at = scene.model.look(|seen| seen.iter().filter(|one| one.ask.is_some()).nth(turn).unwrap().at);
+        Timestamp::try_from(at).unwrap()
+    };
+    assert_eq!(statuses(&scene, id), ["running", "waiting", "running", "idle"]);
+    let spans = lane(&scene, id);
+    assert_eq!(spans[3]["to"], Value::Null, "it still rests: {spans:#}");
+    let time = |span: usize, end: &str| spans[span][end].as_str().unwrap().parse::<Timestamp>().unwrap();
+    let (first, second) = (asked(0), asked(1));
+    assert!(
+        time(0, "from") <= first && first <= time(0, "to"),
+        "it worked when it asked the model: {first} {spans:#}"
+    );
+    assert!(
+        time(1, "from") >= first && time(1, "to") <= second,
+        "it waited in between: {first} {second} {spans:#}"
+    );
+    assert!(time(2, "from") <= second && second <= time(2, "to"), "and worked again: {second} {spans:#}");
+
     enter(&mut terminal, "[[hang]] once more");
     let _ = row_of(&scene, prompt, "the second turn", |row| row["status"] == "running");
     drop(terminal);
     let died = row_of(&scene, prompt, "the end of the terminal", |row| row["status"] == "stopped");
     assert_eq!(words(&died), ("stopped", Some("died")), "{died:#}");
+    assert_eq!(statuses(&scene, id), ["running", "waiting", "running", "idle", "running"]);
+    let end = lane(&scene, id)[4]["to"].as_str().unwrap().parse::<Timestamp>().unwrap();
+    let last = died["updatedAt"].as_str().unwrap().parse::<Timestamp>().unwrap();
+    assert!(end <= last, "nothing is drawn beyond the last record: {end} {last}");
+}
+
+fn lane(scene: &Scene, id: &str) -> Value {
+    let timeline = scene.home.agentctl(&["timeline", id, "--since", "all", "--json"]).ok().json();
+    timeline["lanes"][0]["spans"].clone()
+}
+
+fn statuses(scene: &Scene, id: &str) -> Vec<String> {
+    let spans = lane(scene, id);
+    spans.as_array().unwrap().iter().map(|span| span["status"].as_str().unwrap().to_owned()).collect()
 }

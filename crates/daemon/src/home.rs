@@ -69,6 +69,19 @@ impl Home {
         self.folder.join("http.token")
     }
 
+    /// The page's port, and the hashes of the tokens of its tabs.
+    pub(crate) fn web(&self) -> PathBuf {
+        self.folder.join("web.json")
+    }
+
+    /// Ends every token of the page while no daemon runs.
+    pub fn forget_page(&self) -> io::Result<()> {
+        match fs::remove_file(self.web()) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
     pub(crate) fn fuses(&self) -> PathBuf {
         self.folder.join(crate::fuses::FILE)
     }

@@ -22,10 +22,13 @@ pub use home::{DaemonLock, Home, HomeError};
 pub use run::in_process::{InProcess, serve_in_process};
 pub use run::{Ended, Options, RunError, run};
 pub use serve::api::{
-    DaemonStatus, Messages, document as openapi, document_text as openapi_text, usage_pairs,
+    DaemonStatus, Messages, Planned, WebClosed, WebInvitation, document as openapi,
+    document_text as openapi_text, timeline_pairs, usage_pairs,
 };
 pub use serve::problem::{Problem, ProblemObject};
 pub use serve::query::{encode, joined, list_pairs};
 pub use settings::{BusSettings, FarRequest, NotifySettings, Passed, Settings, WebhookSettings};
+pub use tell::commands::{run_and_wait, show_and_wait};
 pub use tell::events::EventMessage;
+pub use tell::notices::presets;
 pub use tell::webhooks::OutboxStatus;

@@ -7,7 +7,11 @@ use agentctl_fleet::act::launch::Launcher;
 use agentctl_fleet::{AdapterEntry, Fleet, Listing, Query};
 use agentctl_hosts::Events;
 use agentctl_hosts::nats::NatsSettings;
+use agentctl_model::notice::QuietHours;
 use agentctl_model::{Error, HostReport, Session};
+use jiff::tz::TimeZone;
+
+use crate::tell::notices::presets::{Ntfy, Preset, Slack, Telegram};
 
 /// The receiver of webhooks.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,12 +23,41 @@ pub struct WebhookSettings {
     pub events: Vec<agentctl_model::EventKind>,
 }
 
-/// A command of the user that is run when a session changes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// How a person is told that a session needs them.
+#[derive(Debug, Clone, PartialEq)]
 pub struct NotifySettings {
-    pub command: String,
-    /// The statuses and outcomes that it is run for.
+    /// The statuses and outcomes that are told.
     pub on: Vec<String>,
+    /// When nothing is told.
+    pub quiet: Option<QuietHours>,
+    /// The time zone of this machine.
+    pub zone: TimeZone,
+    /// A command of the user.
+    pub command: Option<String>,
+    /// A notice on the desktop.
+    pub desktop: bool,
+    pub ntfy: Option<Ntfy>,
+    pub slack: Option<Slack>,
+    pub telegram: Option<Telegram>,
+}
+
+impl NotifySettings {
+    pub fn has(&self, preset: Preset) -> bool {
+        match preset {
+            Preset::Ntfy => self.ntfy.is_some(),
+            Preset::Slack => self.slack.is_some(),
+            Preset::Telegram => self.telegram.is_some(),
+        }
+    }
+
+    /// Whether this provider may have the words of a need.
+    pub fn tells_text(&self, preset: Preset) -> bool {
+        match preset {
+            Preset::Ntfy => self.ntfy.as_ref().is_some_and(|ntfy| ntfy.text),
+            Preset::Slack => self.slack.as_ref().is_some_and(|slack| slack.text),
+            Preset::Telegram => self.telegram.as_ref().is_some_and(|telegram| telegram.text),
+        }
+    }
 }
 
 /// The bus that this machine serves.
@@ -42,6 +75,12 @@ pub trait Settings: Send + Sync + 'static {
     /// The inputs of a launch in this environment; without one, in the environment that the daemon was
     /// started with.
     fn launcher(&self, environment: Option<&BTreeMap<String, String>>) -> Result<Launcher, String>;
+
+    /// The same in the daemon's own environment with these variables beside it.
+    fn launcher_with(&self, variables: &BTreeMap<String, String>) -> Result<Launcher, String>;
+
+    /// Those of these variables that the daemon's own environment does not have.
+    fn lacking(&self, names: &[String]) -> Vec<String>;
 
     fn adapters(&self) -> Result<Vec<AdapterEntry>, String>;
 

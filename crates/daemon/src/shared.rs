@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Instant;
 
 use agentctl_files::kernel;
+use agentctl_fleet::Store;
 use agentctl_fleet::keep::launches::LaunchFolder;
 use agentctl_fleet::keep::outbox::body;
-use agentctl_model::EventKind;
+use agentctl_model::{EventKind, Session, Status};
 use axum::body::Bytes;
 use data_encoding::HEXLOWER;
 use jiff::Timestamp;
@@ -22,11 +23,12 @@ use crate::serve::body_budget::BodyBudget;
 use crate::serve::problem::Problem;
 use crate::serve::single_flight::SingleFlight;
 use crate::serve::token::Token;
-use crate::settings::Settings;
+use crate::serve::web::Web;
+use crate::settings::{NotifySettings, Settings};
 use crate::tell::commands::Commands;
 use crate::tell::events::{EventMessage, Hub, PublishedEvent};
 use crate::tell::metrics::Metrics;
-use crate::tell::notices::Notices;
+use crate::tell::notices::{Notices, Ways};
 use crate::tell::webhooks::Outbox;
 use crate::watch::Waker;
 use crate::watch::live::Live;
@@ -52,6 +54,7 @@ pub(crate) struct Shared {
     pub(crate) http: Option<std::net::SocketAddr>,
     pub(crate) http_from_config: bool,
     pub(crate) token: Option<Token>,
+    pub(crate) web: Web,
     pub(crate) log: Log,
     pub(crate) hub: Hub,
     pub(crate) live: Live,
@@ -96,9 +99,11 @@ pub(crate) struct Parts {
 impl Shared {
     pub(crate) fn new(parts: Parts) -> io::Result<Self> {
         let Parts { settings, home, daemon_lock, version, host, started_at, .. } = parts;
+        let store = Store::at(home.folder());
         let Parts { read_only, http, http_from_config, token, log, fuses, stopper, outbox, .. } = parts;
         let life = format!("{:x}{}", started_at.as_millisecond(), HEXLOWER.encode(&kernel::random::<2>()?));
         Ok(Self {
+            web: Web::new(&home, daemon_lock.is_some()),
             settings,
             home,
             daemon_lock,
@@ -122,7 +127,7 @@ impl Shared {
             fuses,
             stopper,
             commands: Commands::new(log.clone()),
-            notices: Notices::default(),
+            notices: Notices::new(store, log.clone()),
             log,
             requests: AtomicU64::new(0),
             watches_on_demand: AtomicBool::new(false),
@@ -155,13 +160,30 @@ impl Shared {
         if self.daemon_lock.is_none() {
             return;
         }
-        self.notices.on_event(event, &*self.settings, &self.commands);
+        let notify = self.settings.notify();
+        self.notices.on_event(event, notify.as_ref().map(|settings| self.ways(settings)));
         if self.settings.webhook().is_some_and(|webhook| webhook.events.contains(&event.kind))
             && let Some(error) = self.put_webhook(posted)
         {
             let words = "waits in memory alone, the outbox cannot be written";
             self.log.say(&format!("webhook {}: {words}: {error}", posted.message.cursor));
         }
+    }
+
+    /// Tells of sessions that waited already when they were first seen.
+    pub(crate) fn on_found<'s>(&self, sessions: impl Iterator<Item = &'s Session>) {
+        let mut sessions = sessions.filter(|session| session.status == Status::Waiting).peekable();
+        if self.daemon_lock.is_none() || sessions.peek().is_none() {
+            return;
+        }
+        let notify = self.settings.notify();
+        for session in sessions {
+            self.notices.on_found(session, notify.as_ref().map(|settings| self.ways(settings)));
+        }
+    }
+
+    fn ways<'s>(&'s self, settings: &'s NotifySettings) -> Ways<'s> {
+        Ways { settings, commands: &self.commands, outbox: &self.outbox }
     }
 
     /// Puts the webhook of an event into the outbox, and returns why that failed.

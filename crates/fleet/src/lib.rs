@@ -43,6 +43,7 @@ pub use read::query::{Query, Since, Wanted};
 pub use read::search::{SearchEnd, SearchQuery, Told};
 pub use read::survey::feeds::SourceLine;
 use read::survey::peers::guarded;
+pub use read::timeline::TimelineQuery;
 pub use read::usage::{Spent, UsageAnswer, UsageQuery, moment, zone_of, zone_text};
 pub use worktree::root::worktree_root;
 

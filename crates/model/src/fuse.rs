@@ -1,5 +1,7 @@
 //! A limit that the user set on a directory or a session. Data only: the daemon keeps fuses and acts on them.
 
+use std::collections::BTreeMap;
+
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp, ToSpan};
 use schemars::JsonSchema;
@@ -105,6 +107,22 @@ pub struct OnExpire {
     pub event: Option<String>,
 }
 
+/// A resume that is done at a time, if the session is still as it was.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PlannedResume {
+    pub message: String,
+    /// The other fields of the body of `POST /v1/sessions/{id}/resume`.
+    pub options: serde_json::Map<String, serde_json::Value>,
+    /// The variables that choose where the agent's records are.
+    pub variables: BTreeMap<String, String>,
+    /// The session's last record when it was planned. Whatever is written later was written by somebody who took it up.
+    pub last_record: Option<Timestamp>,
+    /// Why it was not done when its time had come, or that nobody knows whether it was. Then it is not tried again.
+    #[serde(default)]
+    pub problem: Option<String>,
+}
+
 /// One fuse, as it is shown and as it lies on disk.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -135,6 +153,9 @@ pub struct Fuse {
     /// Of a budget: what was spent in this period; `null` where it was not counted.
     #[serde(default)]
     pub spent: Option<Spent>,
+    /// Of a plan: what the session is told when the fuse expires.
+    #[serde(default)]
+    pub resume: Option<PlannedResume>,
 }
 
 impl Fuse {
@@ -147,21 +168,25 @@ impl Fuse {
         })
     }
 
+    /// Whether it is a plan: a resume at a time.
+    pub fn is_plan(&self) -> bool {
+        self.resume.is_some()
+    }
+
     /// Whether it is a budget: a limit on what the sessions of a directory spend in a period.
     pub fn is_budget(&self) -> bool {
         self.per.is_some()
     }
 
     /// Whether one takes the place of the other: both are timers on one directory, budgets of one directory, period and
-    /// agent, or limits of one session.
+    /// agent, limits of one session, or plans for one.
     pub fn is_about(&self, other: &Self) -> bool {
-        match &self.directory {
-            Some(directory) => {
-                let agents = self.per.is_none() || self.adapter == other.adapter;
-                other.directory.as_ref() == Some(directory) && self.per == other.per && agents
-            }
-            None => other.directory.is_none() && self.session() == other.session(),
-        }
+        let Some(directory) = &self.directory else {
+            let are_alike = self.is_plan() == other.is_plan();
+            return other.directory.is_none() && self.session() == other.session() && are_alike;
+        };
+        let agents = self.per.is_none() || self.adapter == other.adapter;
+        other.directory.as_ref() == Some(directory) && self.per == other.per && agents
     }
 
     /// The part of the budget that is spent, as far as it is known: the larger one of cost and tokens.

@@ -33,6 +33,7 @@
 
 pub mod agents;
 mod background;
+mod browser;
 mod cache;
 pub mod clients;
 mod home;
@@ -52,8 +53,9 @@ pub use agents::opencode::OpenCode;
 pub use agents::pi::Pi;
 pub use agents::pi_rust::PiRust;
 pub use background::Background;
+pub use browser::{Browser, Tab};
 pub use home::{Output, TestHome};
-pub use model::{Act, FakeModel, Reply, Usage};
+pub use model::{Act, Ask, FakeModel, Reply, Usage};
 pub use nats::NatsServer;
 pub use pty::Pty;
 /// For [`Background::signal`].

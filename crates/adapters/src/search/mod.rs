@@ -12,6 +12,7 @@ use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use agentctl_model::timeline::Mark;
 use agentctl_model::{Entry, Role};
 use jiff::Timestamp;
 
@@ -22,6 +23,7 @@ use crate::transcript::jsonl::lenient::decoded;
 use crate::transcript::jsonl::open::open_regular;
 use crate::transcript::jsonl::whole::scan_regions;
 use crate::transcript::jsonl::{ReadAt, Scan, scan_back};
+use crate::transcript::marks::ParseMarks;
 use crate::transcript::show::shortened;
 pub use pattern::{Pattern, PatternError, Shown};
 
@@ -34,19 +36,31 @@ pub type MayFit<'f> = &'f dyn Fn(&[u8]) -> bool;
 /// Reads the records of a conversation, or those that may fit.
 pub type ReadRecords<'a> = dyn Fn(MayFit<'_>) -> Result<NamedEntries, ReadError> + 'a;
 
+/// Reads the marks of a conversation since then.
+pub type ReadMarks<'a> = dyn Fn(Option<Timestamp>) -> Result<Vec<Mark>, ReadError> + 'a;
+
 /// How a conversation is stored.
 pub enum Conversation<'a> {
     /// A file of JSON lines.
-    Lines { path: PathBuf, parse: ParseEntries, compressed: bool },
+    Lines { path: PathBuf, parse: ParseEntries, marks: ParseMarks, compressed: bool },
     /// Records in a database, a tree of files or a server, which are read together.
-    Records(Box<ReadRecords<'a>>),
+    Records {
+        read: Box<ReadRecords<'a>>,
+        /// `None` where the entries say all that the records say about turns.
+        marks: Option<Box<ReadMarks<'a>>>,
+    },
     /// There is none so far.
     Nothing,
 }
 
-impl Conversation<'_> {
-    pub fn lines(path: &Path, parse: ParseEntries) -> Self {
-        Self::Lines { path: path.to_owned(), parse, compressed: false }
+impl<'a> Conversation<'a> {
+    pub fn lines(path: &Path, parse: ParseEntries, marks: ParseMarks) -> Self {
+        Self::Lines { path: path.to_owned(), parse, marks, compressed: false }
+    }
+
+    /// Records whose entries say all that they say about turns.
+    pub fn records(read: impl Fn(MayFit<'_>) -> Result<NamedEntries, ReadError> + 'a) -> Self {
+        Self::Records { read: Box::new(read), marks: None }
     }
 }
 
@@ -80,12 +94,12 @@ pub fn search(conversation: &Conversation<'_>, search: &Search<'_>) -> Result<Ve
     let mut found = Found { search, places: VecDeque::new() };
     match conversation {
         Conversation::Nothing => {}
-        Conversation::Records(read) => {
+        Conversation::Records { read, .. } => {
             for (name, entry) in read(&sieve(search.pattern))? {
                 found.take(|| name.clone(), &entry);
             }
         }
-        Conversation::Lines { path, parse, compressed } => {
+        Conversation::Lines { path, parse, compressed, .. } => {
             let failed = |error: io::Error| ReadError::new(path, error);
             let opened = match open_regular(path) {
                 Ok(opened) => opened,
@@ -152,14 +166,14 @@ pub fn read_around(
 ) -> Result<Option<(Vec<Entry>, usize)>, ReadError> {
     match conversation {
         Conversation::Nothing => Ok(None),
-        Conversation::Records(read) => {
+        Conversation::Records { read, .. } => {
             let entries = read(&|_| true)?;
             let Some(at) = entries.iter().position(|(name, _)| name == position) else { return Ok(None) };
             let (from, to) = (at.saturating_sub(before), (at + 1).saturating_add(after).min(entries.len()));
             let shown = entries.into_iter().skip(from).take(to - from).map(|(_, entry)| entry).collect();
             Ok(Some((shortened(shown), at - from)))
         }
-        Conversation::Lines { path, parse, compressed } => {
+        Conversation::Lines { path, parse, compressed, .. } => {
             let Some((offset, index)) = position.split_once('.') else { return Ok(None) };
             let (Ok(offset), Ok(index)) = (offset.parse::<u64>(), index.parse::<usize>()) else {
                 return Ok(None);

@@ -29,7 +29,7 @@ fn found(bytes: &[u8], pattern: &Pattern) -> Vec<Place> {
     let path = place.path().join("file.jsonl");
     fs::write(&path, bytes).unwrap();
     let asked = Search { pattern, roles: &[], since: None, limit: 100_000, around: 0 };
-    search(&Conversation::lines(&path, entries), &asked).unwrap()
+    search(&Conversation::lines(&path, entries, |_| Vec::new()), &asked).unwrap()
 }
 
 /// The slow reader: every line is decoded, whatever its bytes are.
@@ -153,7 +153,7 @@ fn regular_expressions_case_roles_and_limits() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("file.jsonl");
     fs::write(&path, &bytes).unwrap();
-    let conversation = Conversation::lines(&path, entries);
+    let conversation = Conversation::lines(&path, entries, |_| Vec::new());
     let count = |pattern: &Pattern, roles: &[Role], limit| {
         let asked = Search { pattern, roles, since: None, limit, around: 0 };
         search(&conversation, &asked).unwrap()
@@ -193,7 +193,7 @@ fn a_conversation_opens_at_every_hit_and_says_when_it_is_gone() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("file.jsonl");
     fs::write(&path, lines.concat()).unwrap();
-    let conversation = Conversation::lines(&path, entries);
+    let conversation = Conversation::lines(&path, entries, |_| Vec::new());
     let asked = Search { pattern: &pattern(&["say"]), roles: &[], since: None, limit: 99, around: 0 };
     let places = search(&conversation, &asked).unwrap();
     assert_eq!(places.len(), 30);
@@ -219,7 +219,7 @@ fn a_compressed_file_is_searched_and_opened_like_any_other() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("file.jsonl.zst");
     fs::write(&path, compress_to_vec(lines.as_bytes(), CompressionLevel::Fastest)).unwrap();
-    let conversation = Conversation::Lines { path, parse: entries, compressed: true };
+    let conversation = Conversation::Lines { path, parse: entries, marks: |_| Vec::new(), compressed: true };
     let asked = Search { pattern: &pattern(&["say 1234"]), roles: &[], since: None, limit: 9, around: 0 };
     let places = search(&conversation, &asked).unwrap();
     let [place] = places.as_slice() else { panic!("{places:?}") };

@@ -5,6 +5,7 @@ pub(crate) mod call;
 pub mod folder;
 pub(crate) mod gather;
 pub mod jsonl;
+pub mod marks;
 pub mod memory;
 pub mod parallel;
 pub(crate) mod read;

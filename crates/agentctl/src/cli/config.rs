@@ -227,6 +227,22 @@ fn lines(settings: &Settings, surroundings: &Surroundings) -> Vec<Line> {
     lines.push(line("webhook.events".into(), json!(webhook.events.value), &webhook.events.origin));
     lines.push(line("notify.command".into(), json!(notify.command.value), &notify.command.origin));
     lines.push(line("notify.on".into(), json!(notify.on.value), &notify.on.origin));
+    let quiet = notify.quiet.value.map(|quiet| quiet.to_string());
+    lines.push(line("notify.quiet".into(), json!(quiet), &notify.quiet.origin));
+    lines.push(line("notify.desktop".into(), json!(notify.desktop.value), &notify.desktop.origin));
+    lines.push(line("notify.terminal".into(), json!(notify.terminal.value), &notify.terminal.origin));
+    // Files are named, and what they hold is never read here.
+    let ntfy = notify.ntfy.value.as_ref();
+    let ntfy = ntfy.map(|ntfy| json!({"url": ntfy.url, "tokenFile": ntfy.token_file, "text": ntfy.text}));
+    lines.push(line("notify.ntfy".into(), json!(ntfy), &notify.ntfy.origin));
+    let slack = notify.slack.value.as_ref();
+    let slack = slack.map(|slack| json!({"urlFile": slack.url_file, "text": slack.text}));
+    lines.push(line("notify.slack".into(), json!(slack), &notify.slack.origin));
+    let telegram = notify.telegram.value.as_ref();
+    let telegram = telegram.map(|telegram| {
+        json!({"chat": telegram.chat, "tokenFile": telegram.token_file, "url": telegram.url, "text": telegram.text})
+    });
+    lines.push(line("notify.telegram".into(), json!(telegram), &notify.telegram.origin));
     let kept = &settings.launches_kept;
     lines.push(line("retention.launches".into(), json!(time::exact(kept.value)), &kept.origin));
     for (model, price) in &settings.prices {

@@ -256,6 +256,12 @@ pub(crate) fn blind(fuses: &[Fuse]) -> Vec<String> {
 /// What happens when the fuse expires.
 fn actions(fuse: &Fuse) -> String {
     let does = &fuse.on_expire;
+    if let Some(plan) = &fuse.resume {
+        return match &plan.problem {
+            Some(why) => format!("not resumed: {why}"),
+            None => format!("resumes it: {}", plan.message),
+        };
+    }
     let script = does.script.as_ref().map(|script| format!("runs {script}"));
     // An address may contain a secret, so it is shown only in the JSON.
     let webhook = does.webhook.as_ref().map(|_| "tells a webhook".to_owned());
@@ -277,7 +283,11 @@ fn stage(stage: Stage) -> Option<&'static str> {
 /// One line: the fuse, what it is on, how much time is left, and its label.
 pub(crate) fn words(fuse: &Fuse, far: Option<&str>, surroundings: &Surroundings) -> String {
     let mut words = vec![fuse.id.clone(), on(fuse, far, surroundings)];
-    let ends = if fuse.is_budget() { "begins anew" } else { "expires" };
+    let ends = match fuse {
+        fuse if fuse.is_budget() => "begins anew",
+        fuse if fuse.is_plan() => "is resumed",
+        _ => "expires",
+    };
     words.extend(match far {
         // The clock of its machine may differ from the one here.
         Some(_) => end(fuse).map(|at| format!("{ends} at {at} by its clock")),

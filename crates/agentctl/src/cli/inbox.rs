@@ -116,6 +116,17 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
         }
     }
     for fuse in &answer.fuses {
+        if let Some(why) = fuse.resume.as_ref().and_then(|plan| plan.problem.as_deref()) {
+            let id = text::one_line(&fuse.id);
+            writeln!(
+                out,
+                "plan {} was not carried out: {}",
+                fuses::words(fuse, None, surroundings),
+                text::one_line(why)
+            )?;
+            writeln!(out, "  → agentctl fuse cancel {id}")?;
+            continue;
+        }
         writeln!(out, "budget {}", fuses::words(fuse, None, surroundings))?;
     }
     for words in fuses::blind(&answer.fuses) {

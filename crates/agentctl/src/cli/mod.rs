@@ -5,6 +5,7 @@ mod adapter_name;
 mod adapters;
 mod answer;
 mod attach;
+mod changes;
 mod complete;
 mod completions;
 mod config;
@@ -28,8 +29,10 @@ mod logs;
 mod man;
 mod mcp;
 mod message;
+mod notify;
 mod only_here;
 mod peek;
+mod plan;
 mod prune;
 mod recover;
 mod resume;
@@ -45,10 +48,15 @@ mod snapshot;
 mod status;
 mod stop;
 pub(crate) mod target;
+mod terminal_guard;
+pub(crate) mod terminal_notices;
+pub(crate) mod timeline;
+mod top;
 mod trust;
-mod usage;
+pub(crate) mod usage;
 mod wait;
 mod watch;
+mod web;
 mod welcome;
 mod worktree;
 
@@ -76,6 +84,7 @@ static AFTER_HELP: LazyLock<String> = LazyLock::new(|| {
     format!(
         "Examples:\n  \
          agentctl                     what runs now\n  \
+         agentctl top                 the same live, to steer with single keys\n  \
          agentctl -a                  also what stopped in the last 7 days\n  \
          agentctl status 5f0c         everything about one session\n  \
          agentctl explain 5f0c        why it has this status\n  \
@@ -125,8 +134,10 @@ impl Cli {
 enum Command {
     #[command(visible_aliases = ["ls", "ps"])]
     List(list::Args),
+    Top(top::Args),
     Status(status::Args),
     Explain(explain::Args),
+    Changes(changes::Args),
     Peek(peek::Args),
     Logs(logs::Args),
     Launch(Box<launch::Args>),
@@ -138,6 +149,7 @@ enum Command {
     Inbox(inbox::Args),
     Search(search::Args),
     Usage(usage::Args),
+    Timeline(timeline::Args),
     Approve(answer::ApproveArgs),
     Deny(answer::DenyArgs),
     Answer(answer::AnswerArgs),
@@ -158,6 +170,8 @@ enum Command {
     Config(config::Args),
     Daemon(daemon::Args),
     Events(events::Args),
+    Web(web::Args),
+    Notify(notify::Args),
     Fuse(fuse::Args),
     Fuses(fuses::Args),
     Schema(schema::Args),
@@ -167,6 +181,8 @@ enum Command {
     Runner(runner::Args),
     #[command(name = agentctl_fleet::act::runner::terminal::SCREEN, hide = true)]
     Screen(screen::Args),
+    #[command(name = crate::top::terminal::guard::GUARD, hide = true)]
+    TerminalGuard(terminal_guard::Args),
     #[command(name = "__serve-stdio", hide = true)]
     ServeStdio(serve_stdio::Args),
 }
@@ -191,6 +207,7 @@ impl Command {
             | Self::Man(_)
             | Self::Runner(_)
             | Self::Screen(_)
+            | Self::TerminalGuard(_)
             | Self::ServeStdio(_) => false,
             _ => true,
         }
@@ -294,6 +311,10 @@ pub(crate) fn run(cli: Cli, surroundings: Surroundings, out: &mut Output) -> Res
     if let Some(Command::ServeStdio(args)) = &cli.command {
         return serve_stdio::run(args, surroundings);
     }
+    if let Some(Command::Top(args)) = cli.command {
+        warn_of_mistakes(&surroundings, out);
+        return top::run(args, cli.color, surroundings, out);
+    }
     if let Some(Command::Mcp(args)) = cli.command {
         warn_of_mistakes(&surroundings, out);
         return mcp::run(args, surroundings, out);
@@ -310,6 +331,7 @@ pub(crate) fn run(cli: Cli, surroundings: Surroundings, out: &mut Output) -> Res
         None => list::run(&cli.list, surroundings, out),
         Some(Command::List(args)) => list::run(&args, surroundings, out),
         Some(Command::Status(args)) => status::run(&args, surroundings, out),
+        Some(Command::Changes(args)) => changes::run(&args, surroundings, out),
         Some(Command::Explain(args)) => explain::run(&args, surroundings, out),
         Some(Command::Peek(args)) => peek::run(&args, surroundings, out),
         Some(Command::Logs(args)) => logs::run(&args, surroundings, out),
@@ -325,6 +347,8 @@ pub(crate) fn run(cli: Cli, surroundings: Surroundings, out: &mut Output) -> Res
         Some(Command::Inbox(args)) => inbox::run(&args, surroundings, out),
         Some(Command::Search(args)) => search::run(&args, surroundings, out),
         Some(Command::Usage(args)) => usage::run(&args, surroundings, out),
+        Some(Command::Timeline(args)) => timeline::run(args, surroundings, out),
+        Some(Command::Notify(args)) => notify::run(&args, surroundings, out),
         Some(Command::Attach(args)) => attach::run(&args, surroundings, out),
         Some(Command::Lock(args)) => lock::run(&args, surroundings, out),
         Some(Command::Unlock(args)) => lock::unlock(&args, surroundings, out),
@@ -338,10 +362,13 @@ pub(crate) fn run(cli: Cli, surroundings: Surroundings, out: &mut Output) -> Res
         Some(Command::Adapters(args)) => adapters::run(&args, surroundings, out),
         Some(Command::Doctor(args)) => doctor::run(&args, surroundings, out),
         Some(Command::Config(args)) => config::run(&args, surroundings, out),
-        Some(Command::Daemon(_) | Command::Mcp(_) | Command::Acp(_) | Command::ServeStdio(_)) => {
+        Some(
+            Command::Daemon(_) | Command::Top(_) | Command::Mcp(_) | Command::Acp(_) | Command::ServeStdio(_),
+        ) => {
             unreachable!("handled above")
         }
         Some(Command::Events(args)) => events::run(&args, surroundings, out),
+        Some(Command::Web(args)) => web::run(&args, surroundings, out),
         Some(Command::Fuse(args)) => fuse::run(&args, surroundings, out),
         Some(Command::Fuses(args)) => fuses::run(&args, surroundings, out),
         Some(Command::Schema(args)) => schema::run(&args, out),
@@ -349,6 +376,7 @@ pub(crate) fn run(cli: Cli, surroundings: Surroundings, out: &mut Output) -> Res
         Some(Command::Man(args)) => man::run(&args, surroundings, out),
         Some(Command::Runner(args)) => runner::run(&args, surroundings),
         Some(Command::Screen(args)) => screen::run(&args, surroundings),
+        Some(Command::TerminalGuard(args)) => terminal_guard::run(&args),
     }
 }
 

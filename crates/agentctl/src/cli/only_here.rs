@@ -5,10 +5,12 @@ use std::ffi::OsString;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// The beginning of a command, and why all that begins so is about this machine alone.
-const ONLY_HERE: [(&str, &str); 8] = [
+const ONLY_HERE: [(&str, &str); 10] = [
     ("hosts", "it is about the machines themselves, which it names"),
     ("config", "each machine has its own config file; change it there"),
+    ("notify", "each machine tells by its own config file; test it there"),
     ("daemon", "each machine starts and stops its own daemon; do it there"),
+    ("web", "the page shows every machine that this one knows"),
     ("mcp", "its tools name the machine themselves, as HOST/ID"),
     ("schema", "it is the same on every machine"),
     ("completions", "it is about the shell here"),

@@ -7,6 +7,7 @@ use agentctl_model::{ErrorKind, Permission, text};
 use super::launch::stay::StayArgs;
 use super::launch::{permission_parser, turn};
 use super::message::Message;
+use super::plan;
 use super::target::Target;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
@@ -21,7 +22,8 @@ use crate::surroundings::Surroundings;
     agentctl resume 5f0c 'Now add a test'\n  \
     agentctl resume 5f0c - < notes.md\n  \
     agentctl resume 5f0c --hold 'Go on, and ask me'\n  \
-    agentctl resume 5f0c --fork 'Try it another way'\n\n\
+    agentctl resume 5f0c --fork 'Try it another way'\n  \
+    agentctl resume 5f0c --at reset 'Go on'\n\n\
     A session that is live in another process is refused: `agentctl send` speaks to\n\
     it where the agent offers a way in.")]
 pub(crate) struct Args {
@@ -43,6 +45,9 @@ pub(crate) struct Args {
     on_complete: Option<String>,
     #[command(flatten)]
     stay: StayArgs,
+    /// Not now: when the provider's limit ends, or at a time (18:30, +20m, RFC 3339)
+    #[arg(long, value_name = "reset|TIME", conflicts_with_all = ["fork", "wait"])]
+    at: Option<String>,
     /// Wait until the turn is over
     #[arg(long)]
     wait: bool,
@@ -67,6 +72,17 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
         via: args.target.adapter().map(str::to_owned),
         unshared: false,
     };
+    if let Some(at) = &args.at {
+        return plan::run(
+            at,
+            &words,
+            &request,
+            &target,
+            (args.target.adapter(), args.json),
+            surroundings,
+            out,
+        );
+    }
     if let Some(far) = &target.far {
         out.progress(Some(&format!("resuming {} on {} ...", text::one_line(&found.key.adapter), far.name)));
         let session = far.resume(found, &words, &request);

@@ -1,6 +1,6 @@
 //! `agentctl schema`: the JSON Schema of everything that `--json` prints, the API returns and webhooks send.
 
-use agentctl_daemon::{EventMessage, FuseList, Messages, ProblemObject};
+use agentctl_daemon::{EventMessage, FuseList, Messages, ProblemObject, WebInvitation};
 use agentctl_fleet::act::recover::{Dismissed, Recovered};
 use agentctl_fleet::act::steer::{AnswerReceipt, InterruptReceipt, SendReceipt};
 use agentctl_fleet::act::stop::StopAnswer;
@@ -9,9 +9,10 @@ use agentctl_fleet::keep::outbox::Payload;
 use agentctl_fleet::read::groups::{GroupDiff, GroupLaunch, GroupList, GroupView};
 use agentctl_fleet::read::inbox::Inbox;
 use agentctl_fleet::read::recover::Recovery;
-use agentctl_fleet::worktree::{Cleaned, NewTree, Trees};
+use agentctl_fleet::worktree::{Changes, Cleaned, NewTree, Trees};
 use agentctl_fleet::{AdapterEntry, Explanation, ListAnswer, SearchEnd, UsageAnswer};
 use agentctl_model::search::Hit;
+use agentctl_model::timeline::Timeline;
 use agentctl_model::{DirectoryHolder, Fuse, HostList};
 use agentctl_model::{Entry, Session};
 use clap::builder::PossibleValuesParser;
@@ -27,6 +28,7 @@ use super::fuses::HostFuses;
 use super::hosts::HostCheck;
 use super::inbox::Done;
 use super::launch::DryRun;
+use super::notify::NotifyTest;
 use super::prune;
 use super::snapshot::Taken;
 use super::wait::Waited;
@@ -50,10 +52,12 @@ const fn named<T: JsonSchema>(name: &'static str) -> Named {
     }
 }
 
-const ALL: [Named; 44] = [
+const ALL: [Named; 48] = [
     named::<Session>("session"),
     named::<ListAnswer<'_>>("list"),
     named::<Explanation<'_>>("explain"),
+    named::<Changes>("changes"),
+    named::<WebInvitation>("web"),
     named::<Entry>("entry"),
     named::<Messages>("messages"),
     named::<DryRun<'_>>("launch-dry-run"),
@@ -73,6 +77,8 @@ const ALL: [Named; 44] = [
     named::<Hit>("hit"),
     named::<SearchEnd>("search-end"),
     named::<UsageAnswer>("usage"),
+    named::<Timeline>("timeline"),
+    named::<NotifyTest>("notify-test"),
     named::<DirectoryHolder>("lock"),
     named::<LockList>("locks"),
     named::<Fuse>("fuse"),

@@ -95,6 +95,11 @@ impl Found {
 }
 
 impl Targets {
+    /// For a command whose ids may be left out.
+    pub(crate) fn of(ids: Vec<String>, narrowed: NarrowingArgs, hosts: HostArgs) -> Self {
+        Self { ids, narrowed, hosts }
+    }
+
     /// The sessions that are meant. Among several ids a bad one is reported and does not prevent the others;
     /// a single bad id is an error.
     pub(crate) fn find(
@@ -251,7 +256,7 @@ impl NarrowingArgs {
     }
 
     /// The root in the spelling of the source that has it.
-    fn root(&self, fleet: &Fleet, surroundings: &Surroundings) -> Result<Option<String>, Failure> {
+    pub(crate) fn root(&self, fleet: &Fleet, surroundings: &Surroundings) -> Result<Option<String>, Failure> {
         let Some(given) = &self.root else { return Ok(None) };
         let meant = surroundings.meant(given);
         let known = fleet.sources().iter().map(|source| &source.root.path);

@@ -12,6 +12,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::target::Targets;
+use super::terminal_notices::TerminalNotices;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -133,11 +134,13 @@ fn wait_out(
     out: &mut Output,
 ) -> Exit {
     let mut shown = String::new();
+    let mut notices = TerminalNotices::of(surroundings, out);
     let ended = until_over(wait, fleet, timeout, surroundings, |wait, waited| {
         for words in wait.take_news() {
             out.progress(None);
             out.warn(&words);
         }
+        see(wait, &mut notices, surroundings, out);
         let line = progress(&wait.open(), waited, surroundings.now());
         if line != shown {
             out.progress(Some(&line));
@@ -146,12 +149,20 @@ fn wait_out(
         interrupt.came()
     });
     out.progress(None);
+    see(wait, &mut notices, surroundings, out);
     match ended {
         Ended::Over if wait.went_well() => Exit::Done,
         Ended::Over => Exit::Failed,
         Ended::TimedOut => Exit::Timeout,
         Ended::CalledOff => Exit::Interrupted,
     }
+}
+
+/// Tells the terminal of the sessions that are waited for.
+fn see(wait: &Waits, notices: &mut TerminalNotices, surroundings: &Surroundings, out: &mut Output) {
+    let all = [wait.open(), wait.reached()].concat();
+    let called = all.iter().map(|told| (told.session, full(told.far, &told.session.id)));
+    notices.see(called, surroundings, out);
 }
 
 /// One line about the sessions that have not reached the state yet.

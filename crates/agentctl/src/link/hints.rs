@@ -49,6 +49,12 @@ impl Hints {
         Self(stream.and_then(|mut stream| stream.wait_at_most(HINT_TIMEOUT).is_ok().then_some(stream)))
     }
 
+    /// The same hints for a caller that has nothing else to do meanwhile.
+    pub(crate) fn patient(mut self, within: Duration) -> Self {
+        let is_patient = self.0.as_mut().is_some_and(|stream| stream.wait_at_most(within).is_ok());
+        if is_patient { self } else { Self(None) }
+    }
+
     pub(crate) fn are_given(&self) -> bool {
         self.0.is_some()
     }

@@ -5,8 +5,9 @@ mod adapters;
 mod hosts;
 mod mistakes;
 mod nats;
-mod notifications;
+mod notify;
 mod prices;
+mod webhook;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -30,11 +31,13 @@ use self::hosts::{HostForm, HostKey};
 pub(crate) use self::mistakes::{Invalidates, Mistake};
 use self::nats::NatsForm;
 pub(crate) use self::nats::NatsSection;
-use self::notifications::{Notify, NotifyForm, Webhook, WebhookForm};
+pub(crate) use self::notify::Notify;
+use self::notify::NotifyForm;
 use self::prices::PriceForm;
+use self::webhook::{Webhook, WebhookForm};
 use crate::render::time;
 
-pub(crate) use self::notifications::event_types;
+pub(crate) use self::webhook::event_types;
 
 /// How long the record of an ended launch is kept.
 const RETENTION: Duration = Duration::from_hours(7 * 24);
@@ -212,7 +215,7 @@ impl FileForm {
             nats: self.nats.map(|form| form.settle(home.as_deref())),
             acp: self.acp.into_iter().map(|(name, form)| (name.0, form.settle(home.as_deref()))).collect(),
             webhook: self.webhook.settle(environ),
-            notify: self.notify.settle(),
+            notify: self.notify.settle(home.as_deref()),
             launches_kept: Setting::layered(RETENTION, self.retention.launches.map(|kept| kept.0)),
             prices: self.prices.into_iter().map(|(model, form)| (model, Price::from(form))).collect(),
             mistakes: Vec::new(),

@@ -80,6 +80,25 @@ impl Surroundings {
         Self::from_variables(variables.into_iter().collect(), None)
     }
 
+    /// The variables that moved agentctl's folder or an agent's root.
+    pub(crate) fn root_variables(&self) -> BTreeMap<String, String> {
+        let own = self.own_folder().map(|(_, origin)| origin);
+        let roots = agentctl_adapters::registry().into_iter().map(|adapter| self.root_origin(adapter));
+        let name = |origin| match origin {
+            Origin::Environment(name) => Some(name),
+            Origin::Default | Origin::File => None,
+        };
+        let names = roots.chain(own).filter_map(name);
+        names.filter_map(|name| Some((name.clone(), self.environ.text(&name)?.to_owned()))).collect()
+    }
+
+    /// The variables here with these beside them. One that is not text cannot be told to anybody.
+    pub(crate) fn variables_with(&self, others: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+        let own = self.variables.iter().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
+        let own = own.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        own.chain(others.clone()).collect()
+    }
+
     /// The same surroundings for a further answer of a process that lives long: whether the daemon answers is not known
     /// yet.
     pub(crate) fn anew(&self) -> Self {

@@ -158,6 +158,8 @@ fn looks(seen: &mut Seen<'_>, id: &str) {
     seen.answer("list", 200, "GET", "/v1/sessions", &Value::Null);
     seen.command("session", &["status", id, "--json"]);
     seen.command("explain", &["explain", id, "--json"]);
+    seen.answer("web", 200, "POST", "/v1/web", &Value::Null);
+    seen.answer("changes", 200, "GET", &format!("/v1/sessions/{id}/changes"), &Value::Null);
     seen.command("entry", &["peek", id, "--json"]);
     seen.answer("messages", 200, "GET", &format!("/v1/sessions/{id}/messages"), &Value::Null);
     seen.command("wait", &["wait", id, "--timeout", "0s", "--json"]);
@@ -166,6 +168,13 @@ fn looks(seen: &mut Seen<'_>, id: &str) {
     seen.command("hit", &["search", "--regex", ".", "--json"]);
     seen.command("usage", &["usage", "--by", "session", "--json"]);
     seen.answer("usage", 200, "GET", "/v1/usage?by=model&tz=%2B02:00", &Value::Null);
+    seen.command("timeline", &["timeline", "--since", "all", "--json"]);
+    let config = seen.house.home.agentctl_home().join("config.toml");
+    let before = std::fs::read_to_string(&config).unwrap_or_default();
+    std::fs::write(&config, format!("{before}\n[notify]\ncommand = \"true\"\n")).unwrap();
+    seen.command("notify-test", &["notify", "test", "--json"]);
+    std::fs::write(&config, before).unwrap();
+    seen.answer("timeline", 200, "GET", "/v1/timeline?since=all", &Value::Null);
     seen.command("doctor", &["doctor", "--json"]);
     seen.command("adapters", &["adapters", "--json"]);
     seen.command("config-show", &["config", "show", "--json"]);

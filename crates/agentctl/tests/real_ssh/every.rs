@@ -58,6 +58,18 @@ fn what_was_spent_on_all_machines_counts_once() {
     assert_eq!(hosts, [(FAR, "box"), (NEAR, all["host"].as_str().unwrap())], "{all:#}");
     assert_eq!(all["hosts"].as_array().unwrap().len(), 2);
     assert!(run(&["usage", "--host", "all", "--by", "session"]).ok().stdout.contains("box/bbbbbbbb"));
+
+    // The times of both machines, each under its own name; one session of the other by its name.
+    let times = run(&["timeline", "--since", "all", "--host", "all", "--json"]).ok().json();
+    let lanes: Vec<(&str, &str)> = times["lanes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|lane| (lane["sessionId"].as_str().unwrap(), lane["host"].as_str().unwrap()))
+        .collect();
+    assert_eq!(lanes, [(NEAR, all["host"].as_str().unwrap()), (FAR, "box")], "{times:#}");
+    let far = run(&["timeline", &format!("box/{FAR}"), "--since", "all", "--json"]).ok().json();
+    assert_eq!(far["lanes"][0], times["lanes"][1], "{far:#}");
     // The same session on both machines, as copied homes have it.
     spent(&scene.home, FAR, 1000);
     assert_eq!(tokens(&["--host", "all"]).0, Some(1100));

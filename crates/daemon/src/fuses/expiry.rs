@@ -17,6 +17,7 @@ use super::Fuses;
 use super::budgets::Budgets;
 use super::idle_servers::IdleServers;
 use super::limits::{Limits, next_stage_at};
+use super::plans::Plans;
 use crate::run::clock;
 use crate::shared::Shared;
 use crate::tell::commands::about;
@@ -34,6 +35,7 @@ pub(crate) fn run_fuses(shared: &Arc<Shared>) {
     let fuses = &shared.fuses;
     let mut limits = Limits::default();
     let mut budgets = Budgets::default();
+    let plans = Plans::default();
     let mut idle_servers = IdleServers::default();
     let mut reported = false;
     loop {
@@ -57,7 +59,9 @@ pub(crate) fn run_fuses(shared: &Arc<Shared>) {
         let (set_budgets, others): (Vec<Fuse>, Vec<Fuse>) = known.into_iter().partition(Fuse::is_budget);
         sleep = sleep.min(budgets.check(shared, &set_budgets, now));
         for fuse in others {
-            let burnt = if fuse.directory.is_none() {
+            let burnt = if fuse.is_plan() {
+                plans.check(shared, &fuse, now).map(|rest| sleep = sleep.min(rest))
+            } else if fuse.directory.is_none() {
                 sleep = sleep.min(LIMITS).min(until(next_stage_at(&fuse), now));
                 limits.check(shared, &fuse)
             } else if fuse.stage == Stage::Firing || fuse.expires_at.is_some_and(|at| at <= now) {

@@ -1,10 +1,11 @@
-//! Fuses: timers on directories, limits on sessions, budgets of directories. Deadlines are absolute and stored on disk, so they
+//! Fuses: timers on directories, limits on sessions, budgets of directories, resumes at a time. Deadlines are absolute and stored on disk, so they
 //! survive the daemon. A fuse that expired while the daemon was down fires once when it is back.
 
 mod budgets;
 mod expiry;
 mod idle_servers;
 mod limits;
+mod plans;
 mod spec;
 
 use std::collections::BTreeMap;
@@ -226,6 +227,7 @@ mod tests {
             stage: Stage::Set,
             stage_at: now,
             spent: None,
+            resume: None,
         };
         let fuses = Fuses::open(&home).unwrap();
         fuses.set(fuse("1", "/a"), || {}).unwrap();

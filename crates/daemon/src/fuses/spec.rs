@@ -126,6 +126,7 @@ impl FuseSpec {
             stage: Stage::Set,
             stage_at: now,
             spent: None,
+            resume: None,
         })
     }
 }

@@ -27,6 +27,7 @@ use crate::fuses::{Fuses, SessionStopper, run_fuses};
 use crate::home::{DaemonLock, Home, HomeError};
 use crate::run::log::Log;
 use crate::serve::token::Token;
+use crate::serve::web::port;
 use crate::settings::Settings;
 use crate::shared::{Parts, Phase, Shared};
 use crate::tell::webhooks::{Outbox, start_senders};
@@ -207,6 +208,10 @@ fn serve(
     // The listeners are already open, so that other requests do not take the daemon for hung.
     let served = runtime.spawn(server::serve(shared.clone(), unix, tcp));
     runtime.spawn(nats::serve(shared.clone()));
+    {
+        let _inside = runtime.enter();
+        port::reopen(shared);
+    }
     watching.await_first_survey(shared);
     launches::announce_abandoned(shared);
     start_senders(shared)?;

@@ -45,7 +45,11 @@ const SILENCE: Duration = Duration::from_secs(45);
 
 /// Whether requests of this path can be about another machine.
 pub(crate) fn reaches(path: &str) -> bool {
-    path == METRICS || (path.starts_with("/v1/") && path != "/v1/hosts" && !path.starts_with("/v1/daemon"))
+    path == METRICS
+        || (path.starts_with("/v1/")
+            && path != "/v1/hosts"
+            && !path.starts_with("/v1/daemon")
+            && !path.starts_with("/v1/web"))
 }
 
 /// Whether the answer to this path is a stream.
@@ -96,8 +100,8 @@ async fn passed(
     let reads = *request.method() == Method::GET;
     match peer {
         Peer::Unix { .. } => {}
-        Peer::Tcp if reads || OVER_TCP.iter().any(|end| path.ends_with(end)) => {}
-        Peer::Tcp => {
+        Peer::Tcp | Peer::Page if reads || OVER_TCP.iter().any(|end| path.ends_with(end)) => {}
+        Peer::Tcp | Peer::Page => {
             return Err(Problem::forbidden("this is done on another machine on the unix socket alone"));
         }
         // Whom this machine can reach is not the bus's to use.

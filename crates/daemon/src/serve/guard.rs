@@ -1,19 +1,25 @@
-//! Access control. Every rule applies to every route, without exceptions.
+//! Access control. Every rule applies to every route; only the page's own port gives its files to a tab that has not
+//! signed in yet, and lets it sign in.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use axum::body::Body;
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use futures_util::StreamExt;
+use hyper::body::Body as _;
 
+use crate::run::clock;
 use crate::serve::connections::Pass;
 use crate::serve::problem;
 use crate::serve::problem::Problem;
 use crate::serve::server::{BusRights, Peer};
 use crate::serve::token::Admission;
+use crate::serve::web::tokens::Tab;
 use crate::shared::Shared;
 use crate::wire::{VERSION, WRITE};
 
@@ -26,17 +32,26 @@ pub(crate) async fn guard(
     shared.requests.fetch_add(1, Ordering::Relaxed);
     let asked = format!("{} {}", request.method(), request.uri().path());
     let admitted = match check(&shared, &peer, &request) {
-        Ok(()) => shared.body_budget.room_for(request.headers()).await,
+        Ok(caller) => shared.body_budget.room_for(request.headers()).await.map(|room| (caller, room)),
         Err(problem) => Err(problem),
     };
     let mut response = match admitted {
         // The room for the body is kept until the request has been answered.
-        Ok(_room) => {
-            if let Some(connection) = request.extensions().get::<Pass>() {
+        Ok((caller, _room)) => {
+            if let Some(connection) = request.extensions().get::<Pass>()
+                && !matches!(caller, Caller::Stranger)
+            {
                 connection.authenticated();
             }
             request.extensions_mut().insert(peer);
-            problem::in_its_form(next.run(request).await, &asked).await
+            if let Caller::Tab(tab) = &caller {
+                request.extensions_mut().insert(tab.clone());
+            }
+            let response = problem::in_its_form(next.run(request).await, &asked).await;
+            match caller {
+                Caller::Tab(tab) => cut_at_end(response, tab, shared.clone()),
+                Caller::Known | Caller::Stranger => response,
+            }
         }
         Err(problem) => problem.into_response(),
     };
@@ -44,9 +59,12 @@ pub(crate) async fn guard(
     for (name, value) in [
         (VERSION, shared.version.as_str()),
         ("x-content-type-options", "nosniff"),
-        ("content-security-policy", "default-src 'none'; frame-ancestors 'none'"),
+        ("content-security-policy", POLICY),
         ("referrer-policy", "no-referrer"),
         ("cache-control", "no-store"),
+        ("x-frame-options", "DENY"),
+        ("cross-origin-opener-policy", "same-origin"),
+        ("cross-origin-resource-policy", "same-origin"),
     ] {
         if let Ok(value) = HeaderValue::from_str(value) {
             headers.insert(name, value);
@@ -55,7 +73,64 @@ pub(crate) async fn guard(
     response
 }
 
-fn check(shared: &Shared, peer: &Peer, request: &Request) -> Result<(), Problem> {
+/// What a browser may do with any answer: run our own scripts, and be framed by nobody.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
+    base-uri 'none'; frame-ancestors 'none'; form-action 'none'";
+
+/// Who was let in.
+enum Caller {
+    Known,
+    Tab(Tab),
+    /// A tab that has not signed in yet.
+    Stranger,
+}
+
+/// A token that ends cuts what is being told to its tab; a stream that still runs is a use of it.
+fn cut_at_end(response: Response, tab: Tab, shared: Arc<Shared>) -> Response {
+    let (parts, body) = response.into_parts();
+    let Tab { id, mut ended, .. } = tab;
+    // What is answered at once is told whole.
+    if body.size_hint().exact().is_some() {
+        return Response::from_parts(parts, body);
+    }
+    let told = body.into_data_stream().map(move |part| {
+        shared.web.used(&id, clock::now());
+        part
+    });
+    let end = async move {
+        // The sender is dropped after it has said so.
+        let _ = ended.wait_for(|ended| *ended).await;
+    };
+    Response::from_parts(parts, Body::from_stream(told.take_until(Box::pin(end))))
+}
+
+/// What a tab without a token may ask for, over POST.
+const SIGNING_IN: [&str; 2] = ["/v1/web/sign-in", "/v1/web/prove"];
+const SIGN_OUT: &str = "/v1/web/sign-out";
+
+/// Lets in a tab of the page.
+fn check_tab(shared: &Shared, request: &Request, writes: bool) -> Result<Caller, Problem> {
+    let path = request.uri().path();
+    if writes && request.headers().get(WRITE).is_none_or(|value| value != "1") {
+        return Err(Problem::forbidden("a write over TCP needs the header X-Agentctl: 1"));
+    }
+    if (!writes && (path == "/" || path.starts_with("/app/"))) || (writes && SIGNING_IN.contains(&path)) {
+        return Ok(Caller::Stranger);
+    }
+    let given = request.headers().get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
+    let tab = shared.web.admit(given, clock::now()).ok_or_else(|| {
+        Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", "this tab is not signed in")
+            .hint("`agentctl web` opens one that is")
+    })?;
+    if writes && tab.read_only && path != SIGN_OUT {
+        return Err(Problem::forbidden("this tab was opened to read only")
+            .hint("`agentctl web` opens one that may act"));
+    }
+    Ok(Caller::Tab(tab))
+}
+
+fn check(shared: &Shared, peer: &Peer, request: &Request) -> Result<Caller, Problem> {
+    let mut caller = Caller::Known;
     let writes = !matches!(*request.method(), Method::GET | Method::HEAD);
     match peer {
         Peer::Unix { uid, .. } => {
@@ -70,6 +145,10 @@ fn check(shared: &Shared, peer: &Peer, request: &Request) -> Result<(), Problem>
                 return Err(Problem::forbidden("a write over TCP needs the header X-Agentctl: 1"));
             }
         }
+        Peer::Page => {
+            check_addresses(request.uri(), request.headers())?;
+            caller = check_tab(shared, request, writes)?;
+        }
         Peer::Nats(rights) if writes => check_deed(*rights, request.uri().path())?,
         // This would ask every machine that this one knows.
         Peer::Nats(_) if request.uri().path() == "/v1/hosts" => {
@@ -81,14 +160,14 @@ fn check(shared: &Shared, peer: &Peer, request: &Request) -> Result<(), Problem>
         return Err(Problem::failed("this needs a daemon, and none runs on this machine")
             .hint("`agentctl daemon start` on that machine starts one"));
     }
-    if writes && shared.read_only {
+    if writes && shared.read_only && !request.uri().path().starts_with("/v1/web") {
         return Err(Problem::forbidden("this daemon was started with --read-only"));
     }
     if writes && !is_json(request.headers()) {
         let detail = "a write needs Content-Type: application/json";
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "usage", detail));
     }
-    Ok(())
+    Ok(caller)
 }
 
 /// What the bus may do, if it may do anything. Whatever is not named here is refused: a new route has to be thought about
@@ -112,7 +191,7 @@ fn check_deed(rights: BusRights, path: &str) -> Result<(), Problem> {
 
 /// Whether only a process that stays can keep what this route promises.
 fn needs_daemon(path: &str) -> bool {
-    ["/v1/fuses", "/v1/daemon"].iter().any(|prefix| path.starts_with(prefix))
+    ["/v1/fuses", "/v1/daemon", "/v1/web"].iter().any(|prefix| path.starts_with(prefix))
 }
 
 /// Rejects requests of foreign web pages, which could come through a name that points here or from their own

@@ -13,3 +13,4 @@ pub(crate) mod query;
 pub(crate) mod server;
 pub(crate) mod single_flight;
 pub(crate) mod token;
+pub(crate) mod web;

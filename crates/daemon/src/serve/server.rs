@@ -13,6 +13,7 @@ use agentctl_model::Permission;
 use axum::Router;
 use axum::extract::ConnectInfo;
 use axum::http::Request;
+use axum::routing::get;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
@@ -29,6 +30,7 @@ use crate::serve::connections::{Connection, Connections};
 use crate::serve::elsewhere;
 use crate::serve::guard::guard;
 use crate::serve::problem::Problem;
+use crate::serve::web::files;
 use crate::shared::{Phase, Shared};
 
 /// How long the head of a request may take to arrive, and how long a connection may be idle between two
@@ -47,6 +49,8 @@ pub(crate) enum Peer {
         pid: Option<u32>,
     },
     Tcp,
+    /// The page's own port.
+    Page,
     /// The bus: somebody on another machine, of whom only the server knows who it is.
     Nats(BusRights),
 }
@@ -65,7 +69,7 @@ impl Peer {
     pub(crate) fn asker(&self) -> Asker {
         match self {
             Self::Unix { pid, .. } => Asker::peer(*pid),
-            Self::Tcp | Self::Nats(_) => Asker::default(),
+            Self::Tcp | Self::Page | Self::Nats(_) => Asker::default(),
         }
     }
 
@@ -128,6 +132,25 @@ impl Listener for TcpListener {
     }
 }
 
+/// The page's own port.
+struct PagePort(TcpListener);
+
+impl Listener for PagePort {
+    type Stream = TcpStream;
+    const BUFFER: Option<usize> = Some(TCP_BUFFER);
+
+    async fn next(&self) -> io::Result<(TcpStream, Peer)> {
+        let (stream, _) = self.0.next().await?;
+        Ok((stream, Peer::Page))
+    }
+}
+
+/// Serves the page's port until the daemon ends.
+pub(crate) async fn serve_page(shared: Arc<Shared>, listener: TcpListener) {
+    let router = router(&shared);
+    accept_all(PagePort(listener), Connections::new(descriptors::for_tcp()), router, shared).await;
+}
+
 /// Binds the socket. Only the holder of the daemon's lock may do this, because it removes the file of a dead
 /// daemon.
 pub(crate) fn bind(path: &Path) -> io::Result<std::os::unix::net::UnixListener> {
@@ -163,6 +186,8 @@ pub(crate) async fn serve(
 
 pub(crate) fn router(shared: &Arc<Shared>) -> Router {
     api::router()
+        .route("/", get(files::index))
+        .route("/app/{*path}", get(files::asset))
         .fallback(api::no_such_route)
         .layer(axum::middleware::from_fn_with_state(shared.clone(), elsewhere::pass_on))
         .layer(axum::middleware::from_fn_with_state(shared.clone(), guard))

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use agentctl_fleet::act::hook_variables::{CommandFacts, hook_variables};
 use agentctl_model::Session;
+use agentctl_model::notice::Notice;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::run::log::Log;
@@ -19,6 +20,8 @@ use crate::run::log::Log;
 const LONGEST: Duration = Duration::from_mins(5);
 /// How many commands may run at once, so that a command that hangs does not multiply.
 const AT_ONCE: usize = 16;
+/// A notice is accepted within this time, or never.
+const SHOWN_WITHIN: Duration = Duration::from_secs(10);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 #[derive(Clone)]
@@ -41,16 +44,82 @@ impl Commands {
             self.log.say(&format!("{what}: not run, {AT_ONCE} commands run already"));
             return;
         }
-        let child = spawn(line, folder, variables);
+        self.supervise(what, spawn(line, folder, variables), LONGEST);
+    }
+
+    /// Shows a notice on the desktop.
+    pub(crate) fn show(&self, what: &str, notice: &Notice) {
+        if self.running.fetch_add(1, Ordering::Relaxed) >= AT_ONCE {
+            self.running.fetch_sub(1, Ordering::Relaxed);
+            self.log.say(&format!("{what}: not shown, {AT_ONCE} commands run already"));
+            return;
+        }
+        self.supervise(&format!("{what} on the desktop"), spawn_desktop(notice), SHOWN_WITHIN);
+    }
+
+    fn supervise(&self, what: &str, child: io::Result<Child>, longest: Duration) {
         let (this, what) = (self.clone(), what.to_owned());
         std::thread::spawn(move || {
-            match child.and_then(wait) {
+            match child.and_then(|child| wait(child, longest)).map(|ended| ended.words) {
                 Ok(words) => this.log.say(&format!("{what}: {words}")),
                 Err(error) => this.log.say(&format!("{what}: cannot be run: {error}")),
             }
             this.running.fetch_sub(1, Ordering::Relaxed);
         });
     }
+}
+
+/// Runs a command of the user now and waits for it; the error says how it went.
+pub fn run_and_wait(
+    line: &str,
+    variables: Vec<(&'static str, String)>,
+    longest: Duration,
+) -> Result<(), String> {
+    went(spawn(line, None, variables).and_then(|child| wait(child, longest)), "sh")
+}
+
+/// Shows a notice on the desktop now and waits until it is accepted.
+pub fn show_and_wait(notice: &Notice) -> Result<(), String> {
+    went(spawn_desktop(notice).and_then(|child| wait(child, SHOWN_WITHIN)), DESKTOP)
+}
+
+fn went(ended: io::Result<Ended>, program: &str) -> Result<(), String> {
+    match ended {
+        Ok(ended) if ended.went_well => Ok(()),
+        Ok(ended) => Err(format!("{program}: {}", ended.words)),
+        Err(error) => Err(format!("{program} cannot be run: {error}")),
+    }
+}
+
+/// The program that shows a notice on the desktop of this machine.
+#[cfg(target_os = "macos")]
+const DESKTOP: &str = "osascript";
+#[cfg(not(target_os = "macos"))]
+const DESKTOP: &str = "notify-send";
+
+/// The words are arguments of their own, behind the last flag, and cannot be taken for one.
+#[expect(clippy::disallowed_methods, reason = "the program that the user's desktop has for notices")]
+fn spawn_desktop(notice: &Notice) -> io::Result<Child> {
+    let (title, body) = (notice.title(), notice.body());
+    let mut command = Command::new(DESKTOP);
+    if cfg!(target_os = "macos") {
+        let script = [
+            "-e",
+            "on run argv",
+            "-e",
+            "display notification (item 1 of argv) with title (item 2 of argv)",
+            "-e",
+            "end run",
+        ];
+        command.args(script).args([body, title]);
+    } else {
+        // The body may be shown as markup.
+        let body = body.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+        let urgency = if notice.is_urgent() { "critical" } else { "normal" };
+        command.args(["--app-name", "agentctl", "--urgency", urgency, "--", &title, &body]);
+    }
+    command.process_group(0).current_dir("/");
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
 }
 
 #[expect(clippy::disallowed_methods, reason = "a command that the user configured")]
@@ -68,19 +137,27 @@ fn spawn(line: &str, folder: Option<&Path>, variables: Variables) -> io::Result<
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
 }
 
-fn wait(mut child: Child) -> io::Result<String> {
+/// How a command ended.
+struct Ended {
+    words: String,
+    went_well: bool,
+}
+
+fn wait(mut child: Child, longest: Duration) -> io::Result<Ended> {
     let began = Instant::now();
     loop {
         if let Some(status) = child.try_wait()? {
-            return Ok(format!("{status} after {} ms", began.elapsed().as_millis()));
+            let words = format!("{status} after {} ms", began.elapsed().as_millis());
+            return Ok(Ended { words, went_well: status.success() });
         }
-        if began.elapsed() > LONGEST {
+        if began.elapsed() > longest {
             // The child has not been waited for yet, so the process group is still its own.
             if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
                 let _ = kill_process_group(group, Signal::KILL);
             }
             child.wait()?;
-            return Ok(format!("ended after {} minutes", LONGEST.as_secs() / 60));
+            let words = format!("ended after {} seconds", longest.as_secs());
+            return Ok(Ended { words, went_well: false });
         }
         std::thread::sleep(POLL_INTERVAL);
     }

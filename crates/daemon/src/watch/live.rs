@@ -318,12 +318,14 @@ fn change(shared: &Arc<Shared>, now: &Survey, differ: impl FnOnce(&View, &Survey
     shared.live.keep_stopped(&view, now);
     let (events, after) = differ(&view, now);
     let came_or_went = !view.has_same_sessions(&after);
+    let found: Vec<Session> = if came_or_went { after.shown_beyond(&view) } else { Vec::new() };
     *view = after;
     let posted: Vec<Arc<PublishedEvent>> = events.into_iter().map(|event| shared.hub.post(event)).collect();
     drop(view);
     for one in &posted {
         shared.on_event(one);
     }
+    shared.on_found(found.iter());
     // A session whose events are suppressed still holds its directory.
     if came_or_went {
         shared.own_files.wake();

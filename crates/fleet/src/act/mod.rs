@@ -8,6 +8,7 @@ pub mod hook_variables;
 pub mod launch;
 pub(crate) mod offered;
 pub(crate) mod orphans;
+pub mod planned;
 pub(crate) mod prune;
 pub mod recover;
 pub mod runner;

@@ -28,6 +28,11 @@ pub fn arm(point: &str) {
     let _ = ARMED.set(Armed { point: name.to_owned(), passes: AtomicUsize::new(passes), waits_at });
 }
 
+/// Whether a test wants something else to go wrong here than the death of this process.
+pub fn is_armed(point: &str) -> bool {
+    cfg!(debug_assertions) && ARMED.get().is_some_and(|armed| armed.point == point)
+}
+
 /// Marks a fault point with this name.
 pub fn reach(point: &str) {
     if !cfg!(debug_assertions) {

@@ -10,4 +10,5 @@ pub mod marks;
 pub mod new_names;
 pub mod outbox;
 pub mod store;
+pub mod told;
 pub mod whole_file;

@@ -124,12 +124,18 @@ impl Fleet {
         }
     }
 
-    /// The budgets that need a person: those that are spent, and those of which not everything is known.
-    pub(crate) fn budgets_in_need(&self, now: Timestamp) -> Vec<Fuse> {
+    /// The fuses that need a person: budgets that are spent or of which not everything is known, and plans that were not
+    /// carried out.
+    pub(crate) fn fuses_in_need(&self, now: Timestamp) -> Vec<Fuse> {
         let mut budgets = self.kept_budgets();
         self.fill_spent(&mut budgets, now);
         let needs = |fuse: &Fuse, spent: &Spent| fuse.is_spent(spent) || !spent.blind.is_empty();
         budgets.retain(|fuse| fuse.spent.as_ref().is_some_and(|spent| needs(fuse, spent)));
+        budgets.extend(
+            self.kept_fuses()
+                .into_iter()
+                .filter(|fuse| fuse.resume.as_ref().is_some_and(|plan| plan.problem.is_some())),
+        );
         budgets
     }
 
@@ -162,15 +168,18 @@ impl Fleet {
     }
 
     /// The zone by which periods are told.
-    fn zone(&self) -> TimeZone {
+    pub fn zone(&self) -> TimeZone {
         self.budgets.as_ref().map_or(TimeZone::UTC, |book| book.zone.clone())
     }
 
     /// The budgets that are set. A file that cannot be read holds nobody up; `fuses` and the daemon tell of it.
     fn kept_budgets(&self) -> Vec<Fuse> {
-        let book =
-            self.budgets.as_ref().and_then(|book| book.store.read::<FuseBook>().ok()).unwrap_or_default();
-        book.fuses.into_iter().filter(Fuse::is_budget).collect()
+        self.kept_fuses().into_iter().filter(Fuse::is_budget).collect()
+    }
+
+    fn kept_fuses(&self) -> Vec<Fuse> {
+        let book = self.budgets.as_ref().and_then(|book| book.store.read::<FuseBook>().ok());
+        book.unwrap_or_default().fuses
     }
 
     fn cover(&self, budget: &Fuse) -> Cover<'_> {

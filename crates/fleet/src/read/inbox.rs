@@ -108,7 +108,7 @@ impl Fleet {
         };
         let items = inbox(&survey, since, &put_away, |surveyed| self.offers(surveyed));
         let hosts = vec![self.own_report(now, &survey.sessions, &survey.sources, began)];
-        let fuses = self.budgets_in_need(now);
+        let fuses = self.fuses_in_need(now);
         Inbox { as_of: now, items, fuses, sources: survey.sources, warnings, hosts }
     }
 

@@ -15,5 +15,6 @@ pub(crate) mod query;
 pub mod recover;
 pub(crate) mod search;
 pub(crate) mod survey;
+pub(crate) mod timeline;
 pub(crate) mod usage;
 pub mod wait;

@@ -41,6 +41,19 @@ pub fn diff(made: &Made, base: Option<&str>, form: Form) -> Result<Option<Vec<u8
     }
 }
 
+/// Returns how the working tree around this folder differs from its last commit; new files count.
+pub(super) fn uncommitted(folder: &Path) -> Result<Vec<u8>, WorktreeError> {
+    let mut arguments = exact(&["--patch"]);
+    // Before the first commit everything is new.
+    let from = match commit_of(folder, "HEAD")? {
+        Some(commit) => commit,
+        None => text_of(&git(folder, &["hash-object", "-t", "tree", "/dev/null"])?),
+    };
+    arguments.extend([from.as_str(), "--"]);
+    let (_folder, index) = index_with_new_files(folder)?;
+    git_set(folder, &index, &arguments)
+}
+
 /// Parses one line for each file: insertions, deletions, name. A binary file has dashes.
 fn count(answer: &str) -> DiffStat {
     let mut stat = DiffStat::default();
@@ -53,13 +66,19 @@ fn count(answer: &str) -> DiffStat {
     stat
 }
 
-fn compare(made: &Made, base: Option<&str>, form: &[&str]) -> Result<Option<Vec<u8>>, WorktreeError> {
-    // The output uses neither the user's diff program nor colours nor other prefixes, because programs read it too.
+/// The arguments of a diff. Its output uses neither the user's diff program nor colours nor other prefixes, because
+/// programs read it too.
+fn exact<'a>(form: &[&'a str]) -> Vec<&'a str> {
     let mut arguments = vec!["diff", "--no-color", "--no-ext-diff", "--no-textconv", "--find-renames"];
     arguments.extend(["--src-prefix=a/", "--dst-prefix=b/"]);
     // Inside a submodule git would use the submodule's own settings, which are not checked here.
     arguments.extend(["--submodule=short", "--ignore-submodules=dirty"]);
     arguments.extend(form);
+    arguments
+}
+
+fn compare(made: &Made, base: Option<&str>, form: &[&str]) -> Result<Option<Vec<u8>>, WorktreeError> {
+    let mut arguments = exact(form);
     if made.path.is_dir() {
         let from = began(made, &made.path, "HEAD", base)?;
         arguments.extend([from.as_str(), "--"]);

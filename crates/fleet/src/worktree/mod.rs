@@ -5,6 +5,7 @@
 //! searches there for what the repository names. If nothing was found, the checkout can run nothing of the repository.
 //! Nothing is removed that is not proven to be kept elsewhere, unless it is forced.
 
+mod changes;
 mod clean;
 mod config;
 mod diff;
@@ -29,6 +30,7 @@ use crate::keep::kernel_lock::KernelLock;
 use crate::keep::marks::Marks;
 use crate::keep::store::StoreError;
 
+pub use changes::{ChangedFile, Changes};
 pub use clean::{CleanOptions, Cleaning, Loss, LossKind, clean, linked};
 pub use diff::{DiffStat, Form, diff, diffstat};
 pub use list::{TreeState, Worktree, list};

@@ -67,6 +67,13 @@ impl View {
         self.live.iter().filter(move |(key, _)| !hidden.contains(*key)).map(|(_, seen)| &*seen.session)
     }
 
+    /// The sessions that a person is shown and that were not live in another view.
+    pub fn shown_beyond(&self, before: &Self) -> Vec<Session> {
+        let hidden = self.hidden();
+        let is_new = |key: &&SessionKey| !hidden.contains(*key) && !before.live.contains_key(*key);
+        self.live.iter().filter(|(key, _)| is_new(key)).map(|(_, seen)| (*seen.session).clone()).collect()
+    }
+
     /// Records that a reader was shown all these sessions: from now on all their changes are reported.
     pub fn tell_shown(&mut self) {
         let hidden = self.hidden();

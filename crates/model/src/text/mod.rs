@@ -1,5 +1,6 @@
 //! Makes text safe to show. Text from storage may be hostile until it has passed through here.
 
+pub mod appointment;
 pub mod json;
 pub mod period;
 

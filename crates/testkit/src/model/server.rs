@@ -30,6 +30,8 @@ type Rule = Box<dyn Fn(&Ask) -> Reply + Send + Sync>;
 /// A request that arrived, whether the server understood it or not.
 #[derive(Debug, Clone)]
 pub struct Seen {
+    /// When it came.
+    pub at: SystemTime,
     pub method: String,
     pub path: String,
     /// The names are in lower case.
@@ -175,7 +177,9 @@ async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response
         (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())
     };
     let headers = head.headers.iter().map(named).collect();
-    let seen = Seen { method: head.method.to_string(), path: path.clone(), headers, body, ask: ask.clone() };
+    let at = SystemTime::now();
+    let seen =
+        Seen { at, method: head.method.to_string(), path: path.clone(), headers, body, ask: ask.clone() };
     shared.log.lock().unwrap_or_else(PoisonError::into_inner).push(seen);
     let (Some(wire), Some(ask)) = (wire, ask) else { return harmless(&path) };
     let reply = choose(&ask, &shared.rule);

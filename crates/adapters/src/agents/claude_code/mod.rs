@@ -4,6 +4,7 @@ mod control;
 mod entries;
 mod head;
 mod join;
+mod marks;
 mod processes;
 pub mod protocol;
 mod records;
@@ -88,7 +89,7 @@ impl Adapter for ClaudeCode {
         if is_registry_file(place) {
             Conversation::Nothing
         } else {
-            Conversation::lines(place, entries::entries)
+            Conversation::lines(place, entries::entries, marks::marks)
         }
     }
 

@@ -73,6 +73,8 @@ pub(super) struct Block<'a> {
     pub(super) input: Option<&'a RawValue>,
     pub(super) content: Option<&'a RawValue>,
     pub(super) is_error: Option<bool>,
+    pub(super) id: Option<Text<'a>>,
+    pub(super) tool_use_id: Option<Text<'a>>,
 }
 
 /// The HTTP status of a quota that is used up.

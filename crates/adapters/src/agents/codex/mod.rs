@@ -22,7 +22,7 @@ use crate::{
     WatchTarget, ways,
 };
 pub(crate) use rollout::compressed::Unpacked;
-use rollout::{compressed, entries, session};
+use rollout::{compressed, entries, marks, session};
 use server::{ask, feed};
 use storage::{RolloutFile, locks, names};
 
@@ -138,7 +138,7 @@ impl Adapter for Codex {
             return Conversation::Nothing;
         }
         let (path, compressed) = (place.to_owned(), is_compressed(place));
-        Conversation::Lines { path, parse: entries::entries, compressed }
+        Conversation::Lines { path, parse: entries::entries, marks: marks::marks, compressed }
     }
 
     fn control(&self) -> Option<&'static dyn Control> {

@@ -5,6 +5,7 @@ mod control;
 mod entries;
 mod head;
 mod join;
+mod marks;
 mod processes;
 mod records;
 mod session;
@@ -88,7 +89,10 @@ impl Adapter for Copilot {
     }
 
     fn conversation(&self, place: &Path, _id: &str) -> Conversation<'_> {
-        if is_workspace(place) { Conversation::Nothing } else { Conversation::lines(place, entries::entries) }
+        if is_workspace(place) {
+            return Conversation::Nothing;
+        }
+        Conversation::lines(place, entries::entries, marks::marks)
     }
 
     fn control(&self) -> Option<&'static dyn Control> {

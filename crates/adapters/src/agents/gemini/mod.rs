@@ -5,6 +5,7 @@ mod control;
 mod entries;
 mod head;
 mod join;
+mod marks;
 mod processes;
 mod projects;
 mod records;
@@ -93,13 +94,13 @@ impl Adapter for Gemini {
             return Conversation::Nothing;
         }
         if !is_document(place) {
-            return Conversation::lines(place, entries::of_line);
+            return Conversation::lines(place, entries::of_line, marks::marks);
         }
         let place = place.to_owned();
-        Conversation::Records(Box::new(move |_| {
+        Conversation::records(move |_| {
             let all = last_entries(&place, usize::MAX).map_err(|error| ReadError::new(&place, error))?;
             Ok(all.into_iter().enumerate().map(|(index, entry)| (index.to_string(), entry)).collect())
-        }))
+        })
     }
 
     fn control(&self) -> Option<&'static dyn Control> {

@@ -5,6 +5,7 @@ mod control;
 mod entries;
 mod head;
 mod join;
+mod marks;
 mod processes;
 mod records;
 mod session;
@@ -77,7 +78,7 @@ impl Adapter for Kimi {
     }
 
     fn conversation(&self, place: &Path, _id: &str) -> Conversation<'_> {
-        Conversation::lines(place, entries::entries)
+        Conversation::lines(place, entries::entries, marks::marks)
     }
 
     fn control(&self) -> Option<&'static dyn Control> {

@@ -28,7 +28,7 @@ impl crate::Gateway for OpenClaw {
 
     fn conversation(&self, root: &Root, id: &str) -> Conversation<'_> {
         let (root, id) = (root.clone(), id.to_owned());
-        Conversation::Records(Box::new(move |_| read_all(&root, &id)))
+        Conversation::records(move |_| read_all(&root, &id))
     }
 
     fn follow(&self, root: &Root, id: &str, backlog: usize) -> Result<Box<dyn Follow>, ReadError> {

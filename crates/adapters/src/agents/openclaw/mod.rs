@@ -78,7 +78,7 @@ impl Adapter for OpenClaw {
 
     fn conversation(&self, place: &Path, id: &str) -> Conversation<'_> {
         let (root, id) = (Root::at(place), id.to_owned());
-        Conversation::Records(Box::new(move |_| follow::read_all(&root, &id)))
+        Conversation::records(move |_| follow::read_all(&root, &id))
     }
 
     fn follow(&self, place: &Path, id: &str, backlog: usize) -> Result<Box<dyn Follow>, ReadError> {

@@ -16,7 +16,7 @@ use crate::{
     Adapter, Card, Control, Conversation, Follow, Line, Looks, MayFit, ReadError, Root, Scope, Trace,
     WatchTarget, ways,
 };
-use conversation::follow;
+use conversation::{follow, marks};
 use processes::OPENCODE;
 use server::http::Door;
 use server::{ask, feed};
@@ -106,7 +106,11 @@ impl Adapter for OpenCode {
 
     fn conversation(&self, place: &Path, id: &str) -> Conversation<'_> {
         let (place, id) = (place.to_owned(), id.to_owned());
-        Conversation::Records(Box::new(move |may_fit| follow::read_all(&place, &id, may_fit)))
+        let (again, same) = (place.clone(), id.clone());
+        Conversation::Records {
+            read: Box::new(move |may_fit| follow::read_all(&place, &id, may_fit)),
+            marks: Some(Box::new(move |since| marks::read_marks(&again, &same, since))),
+        }
     }
 
     fn candidates(&self, place: &Path, may_fit: MayFit<'_>) -> Result<Option<HashSet<String>>, ReadError> {

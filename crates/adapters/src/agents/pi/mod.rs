@@ -24,6 +24,7 @@ use crate::{Adapter, Card, Control, Conversation, Looks, Opening, ReadError, Roo
 pub(crate) use control::complaint;
 pub(crate) use file::entries::entries as entries_of_line;
 pub(crate) use file::header::Creator;
+pub(crate) use file::marks::marks as marks_of_line;
 pub(crate) use file::peek::{follow, read_last};
 pub(crate) use processes::{is_headless, is_pi};
 pub(crate) use shared_store::{Store, settled};
@@ -77,7 +78,7 @@ impl Adapter for Pi {
     }
 
     fn conversation(&self, place: &Path, _id: &str) -> Conversation<'_> {
-        Conversation::lines(place, entries_of_line)
+        Conversation::lines(place, entries_of_line, marks_of_line)
     }
 
     fn control(&self) -> Option<&'static dyn Control> {

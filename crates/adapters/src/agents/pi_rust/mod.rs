@@ -62,7 +62,7 @@ impl Adapter for PiRust {
     }
 
     fn conversation(&self, place: &Path, _id: &str) -> Conversation<'_> {
-        Conversation::lines(place, pi::entries_of_line)
+        Conversation::lines(place, pi::entries_of_line, pi::marks_of_line)
     }
 
     fn control(&self) -> Option<&'static dyn Control> {

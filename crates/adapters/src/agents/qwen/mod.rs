@@ -4,6 +4,7 @@ mod control;
 mod entries;
 mod head;
 mod join;
+mod marks;
 mod notes;
 mod processes;
 mod records;
@@ -112,7 +113,7 @@ impl Adapter for Qwen {
 
     fn conversation(&self, place: &Path, _id: &str) -> Conversation<'_> {
         if is_transcript(place) {
-            Conversation::lines(place, entries::entries)
+            Conversation::lines(place, entries::entries, marks::marks)
         } else {
             Conversation::Nothing
         }

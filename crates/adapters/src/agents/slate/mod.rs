@@ -72,7 +72,7 @@ impl Adapter for Slate {
 
     fn conversation(&self, place: &Path, id: &str) -> Conversation<'_> {
         let (place, id) = (place.to_owned(), id.to_owned());
-        Conversation::Records(Box::new(move |_| session::entries(&place, &id)))
+        Conversation::records(move |_| session::entries(&place, &id))
     }
 
     fn follow(&self, place: &Path, id: &str, backlog: usize) -> Result<Box<dyn Follow>, ReadError> {

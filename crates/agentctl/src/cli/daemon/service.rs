@@ -10,7 +10,6 @@ use agentctl_model::ErrorKind;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::settings::Origin;
 use crate::surroundings::Surroundings;
 
 /// The service manager of this system.
@@ -89,7 +88,9 @@ impl Manager {
 
 pub(super) fn install(print: bool, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let manager = Manager::here();
-    let text = manager.text(&program(surroundings)?, &variables(surroundings));
+    // A service starts without the user's shell.
+    let variables: Vec<(String, String)> = surroundings.root_variables().into_iter().collect();
+    let text = manager.text(&program(surroundings)?, &variables);
     if print {
         out.write_all(text.as_bytes())?;
         return Ok(Exit::Done);
@@ -191,26 +192,6 @@ fn ask(line: &[String], surroundings: &Surroundings) -> Result<(), String> {
     let words = agentctl_model::text::one_line(&String::from_utf8_lossy(&asked.stderr));
     let words = if words.is_empty() { asked.status.to_string() } else { words };
     Err(format!("`{shown}`: {words}"))
-}
-
-/// A service starts without the user's shell, so it needs the variables that moved agentctl's folder or an
-/// agent's root.
-fn variables(surroundings: &Surroundings) -> Vec<(String, String)> {
-    let own = surroundings.own_folder().map(|(_, origin)| origin);
-    let roots = agentctl_adapters::registry().into_iter().map(|adapter| surroundings.root_origin(adapter));
-    let mut variables: Vec<(String, String)> = roots
-        .chain(own)
-        .filter_map(|origin| match origin {
-            Origin::Environment(name) => {
-                let value = surroundings.environ.text(&name)?.to_owned();
-                Some((name, value))
-            }
-            Origin::Default | Origin::File => None,
-        })
-        .collect();
-    variables.sort();
-    variables.dedup();
-    variables
 }
 
 /// `KillMode=process`: by default the manager would end everything that the daemon ever started.

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::cursor::Cursors;
 use super::{Args, READ_TIMEOUT};
+use crate::cli::terminal_notices::TerminalNotices;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -68,6 +69,10 @@ pub(super) fn run(
     let own_name = agentctl_fleet::own_name();
     let process = asked.local.then(|| DaemonProcess::new(surroundings)).transpose()?;
     let mut local: Option<Stream> = None;
+    let mut notices = TerminalNotices::of(surroundings, out);
+    let mut tell = |far: Option<&str>, data: &str, out: &mut Output| {
+        super::tell(&mut notices, far, data, surroundings, out);
+    };
     loop {
         if let Some(process) = &process {
             if local.is_none() {
@@ -79,12 +84,12 @@ pub(super) fn run(
             }
             local = local
                 .take()
-                .map(|stream| next_here(stream, &own_name, &mut cursors, out))
+                .map(|stream| next_here(stream, &own_name, &mut cursors, &mut tell, out))
                 .transpose()?
                 .flatten();
         }
         let wait = if process.is_some() { Duration::ZERO } else { READ_TIMEOUT };
-        pass_on(&news, wait, &mut cursors, out)?;
+        pass_on(&news, wait, &mut cursors, &mut tell, out)?;
         if out.reader_leaves_within(Duration::ZERO)? {
             return Ok(Exit::Done);
         }
@@ -94,11 +99,15 @@ pub(super) fn run(
     }
 }
 
+/// Tells the terminal of an event of the machine that is named, or of this one.
+type Tell<'t> = &'t mut dyn FnMut(Option<&str>, &str, &mut Output);
+
 /// Prints the next event of this machine, if one comes; `None` when the stream has ended.
 fn next_here(
     mut stream: Stream,
     own_name: &str,
     cursors: &mut Cursors,
+    tell: Tell<'_>,
     out: &mut Output,
 ) -> Result<Option<Stream>, Failure> {
     let next = stream.next();
@@ -106,7 +115,10 @@ fn next_here(
         cursors.set(own_name, cursor);
     }
     match next {
-        Ok(Some(event)) => print(own_name, &event.data, cursors, out)?,
+        Ok(Some(event)) => {
+            print(own_name, &event.data, cursors, out)?;
+            tell(None, &event.data, out);
+        }
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
         Ok(None) | Err(_) => return Ok(None),
     }
@@ -118,6 +130,7 @@ fn pass_on(
     news: &Receiver<News>,
     wait: Duration,
     cursors: &mut Cursors,
+    tell: Tell<'_>,
     out: &mut Output,
 ) -> Result<(), Failure> {
     for one in news.recv_timeout(wait).into_iter().chain(news.try_iter()) {
@@ -127,6 +140,7 @@ fn pass_on(
                     cursors.set(&host, &cursor);
                 }
                 print(&host, &data, cursors, out)?;
+                tell(Some(&host), &data, out);
             }
             News::Cursor { host, cursor } => cursors.set(&host, &cursor),
             News::Lost { host, why } => {

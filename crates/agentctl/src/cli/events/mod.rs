@@ -7,9 +7,11 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use agentctl_daemon::joined;
-use agentctl_model::ErrorKind;
+use agentctl_model::{ErrorKind, EventKind, Session};
+use serde::Deserialize;
 
 use super::host_args::HostArgs;
+use super::terminal_notices::TerminalNotices;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -55,6 +57,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     }
     let process = DaemonProcess::new(surroundings)?;
     let interrupt = Interrupt::listen();
+    let mut notices = TerminalNotices::of(surroundings, out);
     let mut cursor = args.since.clone();
     // After a restart of the daemon the stream is opened again. The daemon then sends what happened
     // meanwhile, or a `reset`.
@@ -63,7 +66,12 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
         let mut stream = args.open(&process, cursor.as_deref()).map_err(|error| {
             Failure::new(ErrorKind::NoDaemon, format!("the daemon does not answer: {error}"))
         })?;
-        if let Some(exit) = pass_on(&mut stream, &interrupt, out)? {
+        if let Some(exit) = pass_on(
+            &mut stream,
+            &interrupt,
+            &mut |data, out| tell(&mut notices, None, data, surroundings, out),
+            out,
+        )? {
             return Ok(exit);
         }
         cursor = stream.cursor().map(str::to_owned).or(cursor);
@@ -87,13 +95,43 @@ impl Args {
     }
 }
 
+/// What a terminal is told of.
+#[derive(Deserialize)]
+struct Change {
+    #[serde(rename = "type")]
+    kind: String,
+    session: Option<Box<Session>>,
+}
+
+/// Tells the terminal of a change of a session; `far` is the other machine that it is on.
+fn tell(
+    notices: &mut TerminalNotices,
+    far: Option<&str>,
+    data: &str,
+    surroundings: &Surroundings,
+    out: &mut Output,
+) {
+    let Ok(Change { kind, session: Some(session) }) = serde_json::from_str(data) else { return };
+    let kind = EventKind::parse(&kind).filter(|kind| kind.is_of_session());
+    if kind.is_some_and(|kind| kind != EventKind::SessionStarted) {
+        let id = far.map_or_else(|| session.id.clone(), |far| format!("{far}/{}", session.id));
+        notices.changed(&session, &id, surroundings, out);
+    }
+}
+
 /// Prints until the stream ends (`None`) or the command is to end.
-fn pass_on(stream: &mut Stream, interrupt: &Interrupt, out: &mut Output) -> Result<Option<Exit>, Failure> {
+fn pass_on(
+    stream: &mut Stream,
+    interrupt: &Interrupt,
+    tell: &mut dyn FnMut(&str, &mut Output),
+    out: &mut Output,
+) -> Result<Option<Exit>, Failure> {
     loop {
         match stream.next() {
             Ok(Some(Event { data, .. })) => {
                 writeln!(out, "{data}")?;
                 out.flush()?;
+                tell(&data, out);
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 if out.reader_leaves_within(Duration::ZERO)? {

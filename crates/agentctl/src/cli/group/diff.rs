@@ -11,9 +11,8 @@ use super::{Name, over_hosts};
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::render::json;
-use crate::render::style::Tone;
 use crate::render::width::{cut_path, measure};
+use crate::render::{json, patch};
 use crate::surroundings::Surroundings;
 
 /// Print what each slot of a group has done in its working tree, committed or not
@@ -66,7 +65,7 @@ pub(super) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
         title(slot, surroundings, out)?;
         match slot.diff(form) {
             Ok(Some(diff)) if diff.is_empty() => writeln!(out, "{}", out.paint.dim("# nothing was changed"))?,
-            Ok(Some(diff)) => print(&diff, out)?,
+            Ok(Some(diff)) => patch::print(&diff, out)?,
             Ok(None) => writeln!(out, "{}", out.paint.dim(&format!("# {}", slot.why_no_diff())))?,
             Err(error) => {
                 exit = Exit::Failed;
@@ -85,23 +84,4 @@ fn title(slot: &Slot, surroundings: &Surroundings, out: &mut Output) -> Result<(
     let room = out.width().saturating_sub(measure(&name) + "#  in ".len());
     let tree = tree.map(|tree| format!(" in {}", cut_path(&tree, room))).unwrap_or_default();
     Ok(writeln!(out, "{}", out.paint.strong(&format!("# {name}{tree}")))?)
-}
-
-/// On a terminal the patch is coloured and without control characters; otherwise it is printed byte for byte.
-fn print(diff: &[u8], out: &mut Output) -> Result<(), Failure> {
-    if !out.is_terminal() {
-        return Ok(out.write_all(diff)?);
-    }
-    for line in String::from_utf8_lossy(diff).lines() {
-        let tone = match line.as_bytes().first() {
-            _ if line.starts_with("+++ ") || line.starts_with("--- ") => Tone::Strong,
-            Some(b'+') => Tone::Good,
-            Some(b'-') => Tone::Bad,
-            Some(b'@') => Tone::Dim,
-            Some(b'd') => Tone::Strong,
-            _ => Tone::Plain,
-        };
-        writeln!(out, "{}", out.paint.apply(tone, &text::clean(line)))?;
-    }
-    Ok(())
 }

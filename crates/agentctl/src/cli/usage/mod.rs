@@ -3,7 +3,7 @@
 mod over_hosts;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use agentctl_fleet::{Since, UsageAnswer, UsageQuery, moment, zone_of};
 use agentctl_model::usage::{Basis, By, Total, UsageRow};
@@ -78,13 +78,7 @@ fn words() -> impl TypedValueParser<Value = By> {
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let link = Link::open(surroundings)?;
     let query = args.query(surroundings)?;
-    let answer = match args.hosts.roster(surroundings)? {
-        None => link.usage(&query),
-        Some(roster) => {
-            let asked = args.hosts.asked(&roster, link.fleet.host())?;
-            over_hosts::usage(&roster, &asked, &query, &link.fleet, surroundings)
-        }
-    };
+    let answer = asked(&query, &args.hosts, &link, surroundings)?;
     if args.json {
         json::answer(out, &answer)?;
     } else {
@@ -95,6 +89,22 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     coverage::warn(&answer.sources, surroundings, out);
     let exit = coverage::exit(&answer.sources, args.strict, surroundings);
     Ok(exit.or_worse(host_args::exit(&answer.hosts, args.strict)))
+}
+
+/// What was spent, on this machine or over those that are asked.
+pub(crate) fn asked(
+    query: &UsageQuery,
+    hosts: &HostArgs,
+    link: &Link,
+    surroundings: &Surroundings,
+) -> Result<UsageAnswer, Failure> {
+    Ok(match hosts.roster(surroundings)? {
+        None => link.usage(query),
+        Some(roster) => {
+            let asked = hosts.asked(&roster, link.fleet.host())?;
+            over_hosts::usage(&roster, &asked, query, &link.fleet, surroundings)
+        }
+    })
 }
 
 impl Args {
@@ -126,23 +136,7 @@ fn print(answer: &UsageAnswer, surroundings: &Surroundings, out: &mut Output) ->
         writeln!(out, "{words}")?;
         return Ok(());
     }
-    let most = answer.rows.iter().map(|row| measure(row, &answer.total)).fold(0.0, f64::max);
-    let mut table = Table::new(columns(answer.by, out.is_terminal()));
-    let keys = keys(answer, surroundings);
-    for (row, key) in answer.rows.iter().zip(keys) {
-        let mut cells = vec![key];
-        cells.extend(figures(&row.total));
-        if out.is_terminal() {
-            cells.push(Cell::new(bar(measure(row, &answer.total), most), Tone::Good));
-        }
-        table.row(cells);
-    }
-    let mut total = vec![Cell::new("total", Tone::Strong)];
-    total.extend(figures(&answer.total));
-    if out.is_terminal() {
-        total.push(Cell::plain(""));
-    }
-    table.row(total);
+    let table = table(answer, out.is_terminal(), surroundings.home.as_deref());
     for line in table.lines(out.width(), out.paint) {
         writeln!(out, "{line}")?;
     }
@@ -155,6 +149,28 @@ fn print(answer: &UsageAnswer, surroundings: &Surroundings, out: &mut Output) ->
         writeln!(out, "{}", out.paint.dim(&words))?;
     }
     Ok(())
+}
+
+/// The rows with their total; with `bars` each row is also drawn.
+pub(crate) fn table(answer: &UsageAnswer, bars: bool, home: Option<&Path>) -> Table {
+    let most = answer.rows.iter().map(|row| measure(row, &answer.total)).fold(0.0, f64::max);
+    let mut table = Table::new(columns(answer.by, bars));
+    let keys = keys(answer, home);
+    for (row, key) in answer.rows.iter().zip(keys) {
+        let mut cells = vec![key];
+        cells.extend(figures(&row.total));
+        if bars {
+            cells.push(Cell::new(bar(measure(row, &answer.total), most), Tone::Good));
+        }
+        table.row(cells);
+    }
+    let mut total = vec![Cell::new("total", Tone::Strong)];
+    total.extend(figures(&answer.total));
+    if bars {
+        total.push(Cell::plain(""));
+    }
+    table.row(total);
+    table
 }
 
 fn columns(by: By, bars: bool) -> Vec<Column> {
@@ -182,7 +198,7 @@ fn columns(by: By, bars: bool) -> Vec<Column> {
     columns
 }
 
-fn keys(answer: &UsageAnswer, surroundings: &Surroundings) -> Vec<Cell> {
+fn keys(answer: &UsageAnswer, home: Option<&Path>) -> Vec<Cell> {
     let unknown = || Cell::new("unknown", Tone::Dim);
     if answer.by == By::Session {
         let ids = short_ids(answer.rows.iter().map(|row| row.key.as_deref().unwrap_or_default()));
@@ -199,7 +215,7 @@ fn keys(answer: &UsageAnswer, surroundings: &Surroundings) -> Vec<Cell> {
         return answer.rows.iter().zip(ids).map(named).collect();
     }
     let shown = |row: &UsageRow| match (&row.key, answer.by) {
-        (Some(folder), By::Cwd) => Cell::plain(path::shown(folder, surroundings.home.as_deref())),
+        (Some(folder), By::Cwd) => Cell::plain(path::shown(folder, home)),
         (Some(key), _) => Cell::plain(text::one_line(key)),
         (None, _) => unknown(),
     };

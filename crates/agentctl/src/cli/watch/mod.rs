@@ -12,6 +12,7 @@ use agentctl_fleet::{FindError, Listing, Purpose, Selector};
 use agentctl_model::{Session, SessionKey, SourceReport, Surveyed, text};
 
 use super::list::Args;
+use super::terminal_notices::TerminalNotices;
 use super::{coverage, host_args};
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
@@ -33,10 +34,13 @@ pub(crate) fn run(
     let interrupt = Interrupt::listen();
     let in_place = out.is_terminal() && !args.json();
     let mut changes = Changes::default();
+    let mut notices = TerminalNotices::of(surroundings, out);
     let mut warned = Vec::new();
     let mut hints = Hints::of_changes(link);
     loop {
         let listing = link.list(&args.query(surroundings));
+        let sessions = listing.sessions.iter().map(|one| (&*one.session, one.session.id.clone()));
+        notices.see(sessions, surroundings, out);
         if in_place {
             draw(args, &listing, surroundings, out)?;
         } else {

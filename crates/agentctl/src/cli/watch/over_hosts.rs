@@ -11,6 +11,7 @@ use agentctl_model::{CoverageKind, HostReport, Session, text};
 use super::{PERIOD, draw, face, line};
 use crate::cli::host_args::{self, full_id};
 use crate::cli::list::Args;
+use crate::cli::terminal_notices::TerminalNotices;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -33,9 +34,12 @@ pub(crate) fn run(
     let interrupt = Interrupt::listen();
     let in_place = out.is_terminal() && !args.json();
     let mut changes = Changes::default();
+    let mut notices = TerminalNotices::of(surroundings, out);
     let mut unheard = BTreeSet::new();
     loop {
         let listing = roster.list(asked, args.query(surroundings), link);
+        let called = |one: &Session| host_args::full_id(one, &listing.hosts);
+        notices.see(listing.sessions.iter().map(|one| (&**one, called(one))), surroundings, out);
         if in_place {
             draw(args, &listing, surroundings, out)?;
         } else {

@@ -3,6 +3,7 @@
 use agentctl_adapters::Answer;
 use agentctl_fleet::act::steer::{AnswerReceipt, InterruptReceipt, SendReceipt, SteerOptions};
 use agentctl_fleet::act::stop::StopReport;
+use agentctl_fleet::worktree::Changes;
 use agentctl_fleet::{Caller, Fleet, Purpose, StopOptions};
 use agentctl_model::{Entry, ErrorKind, Surveyed};
 
@@ -62,6 +63,14 @@ impl Located {
         match &self.far {
             Some(far) => far.again(&self.found, Purpose::Show).ok().map(|located| located.found),
             None => fleet.again(&self.found),
+        }
+    }
+
+    /// What it has changed in its working tree.
+    pub(crate) fn changes(&self, fleet: &Fleet) -> Result<Changes, Failure> {
+        match &self.far {
+            Some(far) => far.changes(&self.found),
+            None => Ok(fleet.changes(&self.found)),
         }
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use agentctl_daemon::wire::{SessionLookup, WHOLE};
 use agentctl_daemon::{encode, joined};
+use agentctl_fleet::worktree::Changes;
 use agentctl_fleet::{FindError, Purpose, Selector};
 use agentctl_hosts::{Ask, RoadFailure};
 use agentctl_model::{Entry, SessionKey, SourceReport, Surveyed};
@@ -115,6 +116,11 @@ impl RosterHost {
     /// The last entries of its conversation, oldest first.
     pub(crate) fn entries(&self, found: &Surveyed, count: usize) -> Result<Vec<Entry>, Failure> {
         self.page(&path_of(found, "/messages", [("limit", count.to_string())]))
+    }
+
+    /// What it has changed in its working tree.
+    pub(crate) fn changes(&self, found: &Surveyed) -> Result<Changes, Failure> {
+        self.read(Ask::get(&path_of(found, "/changes", []))).map_err(|why| self.refused(why))
     }
 
     /// The entries around a hit of a search, and which of them it is.

@@ -9,7 +9,7 @@ mod host;
 pub(crate) mod inbox;
 mod merge;
 mod pauses;
-mod steer;
+pub(crate) mod steer;
 mod watch;
 
 use std::sync::atomic::{AtomicUsize, Ordering};

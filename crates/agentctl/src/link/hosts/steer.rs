@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use agentctl_adapters::Answer;
 use agentctl_adapters::hold::Decision;
+use agentctl_daemon::{Planned, encode};
 use agentctl_fleet::StopOptions;
 use agentctl_fleet::act::launch::ResumeRequest;
 use agentctl_fleet::act::steer::{AnswerReceipt, InterruptReceipt, SendReceipt, SteerOptions};
@@ -97,6 +98,11 @@ impl RosterHost {
         Ok(self.named(session))
     }
 
+    /// Plans to resume it there at a time.
+    pub(crate) fn plan(&self, path: &str, body: &Value) -> Result<Planned, Failure> {
+        self.done(("POST", path), body, Duration::ZERO)
+    }
+
     /// Marks its failure as done until its next turn.
     pub(crate) fn put_away(&self, target: &Surveyed) -> Result<PutAwayReport, Failure> {
         let path = path_of(target, "/done", []).replacen("/v1/sessions/", "/v1/inbox/", 1);
@@ -130,6 +136,19 @@ impl RosterHost {
         longer: Duration,
     ) -> Result<T, Failure> {
         self.done(("POST", &path_of(target, what, [])), body, longer)
+    }
+}
+
+/// The path under which a resume is planned. An adapter that was named is the way to go on.
+pub(crate) fn plan_path(target: &Surveyed, adapter: Option<&str>) -> String {
+    let path = path_of(target, "/resume-at", []);
+    match adapter {
+        Some(via) if via != target.key.adapter => path.replacen(
+            &format!("adapter={}", encode(&target.key.adapter)),
+            &format!("adapter={}", encode(via)),
+            1,
+        ),
+        _ => path,
     }
 }
 

@@ -114,7 +114,7 @@ fn unknown(id: &str) -> Problem {
         .hint("GET /v1/fuses lists those that are")
 }
 
-fn unwritten(error: &std::io::Error) -> Problem {
+pub(super) fn unwritten(error: &std::io::Error) -> Problem {
     let failed = Error::failed(format!("fuses.json cannot be written: {error}"));
     let why = error.get_ref().and_then(|error| error.downcast_ref::<StoreError>());
     Error { hint: why.and_then(StoreError::hint), ..failed }.into()

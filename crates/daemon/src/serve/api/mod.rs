@@ -20,7 +20,9 @@ mod routes;
 mod search;
 mod sessions;
 mod steer;
+mod timeline;
 mod usage;
+mod web;
 mod worktrees;
 
 use std::sync::Arc;
@@ -38,10 +40,14 @@ use crate::wire::WHOLE;
 
 pub(crate) use body::{AbsolutePath, AdapterName, Length};
 pub use daemon::DaemonStatus;
+pub use launch::Planned;
+pub(crate) use launch::planned_request;
 pub use messages::Messages;
 pub use openapi::{document, text as document_text};
 pub(crate) use sessions::run_blocking;
+pub use timeline::timeline_pairs;
 pub use usage::usage_pairs;
+pub use web::{WebClosed, WebInvitation};
 
 pub(crate) type App = Arc<Shared>;
 

@@ -6,8 +6,9 @@ use agentctl_fleet::keep::locks::LockList;
 use agentctl_fleet::read::groups::{GroupDiff, GroupLaunch, GroupList, GroupView};
 use agentctl_fleet::read::inbox::{Inbox, PutAwayReport};
 use agentctl_fleet::read::recover::Recovery;
-use agentctl_fleet::worktree::{Cleaned, NewTree, Trees};
+use agentctl_fleet::worktree::{Changes, Cleaned, NewTree, Trees};
 use agentctl_fleet::{AdapterEntry, Explanation, ListAnswer, UsageAnswer};
+use agentctl_model::timeline::Timeline;
 use agentctl_model::{DirectoryHolder, Fuse, HostList, Session};
 use axum::routing::{MethodRouter, delete, get, post};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -15,7 +16,7 @@ use serde_json::{Map, Value};
 
 use super::{
     App, DaemonStatus, actions, adapters_and_health, daemon, events, fuses, groups, hosts, inbox, launch,
-    locks, messages, openapi, recover, search, sessions, steer, usage, worktrees,
+    locks, messages, openapi, recover, search, sessions, steer, timeline, usage, web, worktrees,
 };
 use crate::fuses::{Extension, FuseList, FuseSpec};
 use crate::serve::query::{DETAIL, LIST, Parameters, TARGET};
@@ -173,6 +174,21 @@ pub(crate) const ROUTES: &[Route] = &[
         handler: || get(sessions::explain),
     },
     Route {
+        path: "/v1/sessions/{id}/changes",
+        operations: &[Operation::get(
+            "showChanges",
+            "Show what a session has changed in its working tree, committed or not",
+            Answers::Json(of::<Changes>),
+        )
+        .asks(&[TARGET])
+        .fails(LOOKED_FOR)
+        .notes(
+            "Compared with where its branch began if it was launched into a working tree of its own, and with the last \
+            commit otherwise. A patch of more than 4 MiB is cut.",
+        )],
+        handler: || get(sessions::changes),
+    },
+    Route {
         path: "/v1/sessions/{id}/messages",
         operations: &[Operation::get(
             "listMessages",
@@ -221,6 +237,19 @@ pub(crate) const ROUTES: &[Route] = &[
         .takes(of::<launch::ResumeBody>)
         .fails(STEERED)],
         handler: || post(launch::resume),
+    },
+    Route {
+        path: "/v1/sessions/{id}/resume-at",
+        operations: &[Operation::post("planResume", "Plan to resume a session at a time", of::<launch::Planned>)
+            .asks(&[TARGET])
+            .takes(of::<launch::PlanBody>)
+            .fails(STEERED)
+            .notes(
+                "The plan is a fuse, which `DELETE /v1/fuses/{id}` cancels. It is done at most once, and only if nobody has \
+                taken the session up since. One that was not carried out stays in `/v1/fuses` and `/v1/inbox` for a day, \
+                with its `problem`.",
+            )],
+        handler: || post(launch::plan),
     },
     Route {
         path: "/v1/sessions/{id}/send",
@@ -299,6 +328,21 @@ pub(crate) const ROUTES: &[Route] = &[
             price, `costBasis` says where it comes from, and `unpriced` names the models whose tokens have none.",
         )],
         handler: || get(usage::report),
+    },
+    Route {
+        path: "/v1/timeline",
+        operations: &[Operation::get(
+            "getTimeline",
+            "List who worked, waited and rested when, as `agentctl timeline --json` does",
+            Answers::Json(of::<Timeline>),
+        )
+        .asks(&[timeline::QUERY])
+        .fails(&[404, 409, 500, 503])
+        .notes(
+            "The spans of a lane are ordered, do not overlap, and never reach beyond the last record or the death. What \
+            the records leave open is a span `unknown`. `to` is `null` only for what still lasts.",
+        )],
+        handler: || get(timeline::report),
     },
     Route {
         path: "/v1/recover",
@@ -507,6 +551,46 @@ pub(crate) const ROUTES: &[Route] = &[
         path: "/v1/daemon/stop",
         operations: &[Operation::post("stopDaemon", "End the daemon; agents go on", of::<daemon::Stopping>)],
         handler: || post(daemon::stop),
+    },
+    Route {
+        path: "/v1/web",
+        operations: &[
+            Operation::get("showPage", "Say whose page this is", Answers::Json(of::<web::WebState>)),
+            Operation::post("openPage", "Open the page's port, and get an address that signs in one tab", of::<web::WebInvitation>)
+                .may_take(of::<web::WebBody>)
+                .fails(&[500])
+                .notes("On the unix socket alone."),
+        ],
+        handler: || get(web::state).post(web::open),
+    },
+    Route {
+        path: "/v1/web/off",
+        operations: &[Operation::post("closePage", "Close the page's port and sign out every tab", of::<web::WebClosed>)
+            .may_take(of::<web::NoFields>)
+            .fails(&[500])
+            .notes("On the unix socket alone.")],
+        handler: || post(web::off),
+    },
+    Route {
+        path: "/v1/web/sign-in",
+        operations: &[Operation::post("signIn", "Turn a code into the token of one tab", of::<web::SignIn>)
+            .takes(of::<web::SignInBody>)
+            .fails(&[500])],
+        handler: || post(web::sign_in),
+    },
+    Route {
+        path: "/v1/web/prove",
+        operations: &[Operation::post("provePage", "Prove that this is the daemon that gave a token", of::<web::Proof>)
+            .takes(of::<web::ProveBody>)
+            .notes("The page asks this before it sends its token to anybody.")],
+        handler: || post(web::prove),
+    },
+    Route {
+        path: "/v1/web/sign-out",
+        operations: &[Operation::post("signOut", "End the token of this tab", of::<web::SignedOut>)
+            .may_take(of::<web::NoFields>)
+            .fails(&[500])],
+        handler: || post(web::sign_out),
     },
     Route {
         path: "/metrics",

@@ -63,6 +63,18 @@ pub(crate) async fn explain(State(app): State<App>, request: SessionRequest) -> 
     .await
 }
 
+/// Git is asked about the working tree, off the survey: it may take long.
+pub(crate) async fn changes(
+    State(app): State<App>,
+    Extension(peer): Extension<Peer>,
+    headers: HeaderMap,
+    Id(id): Id,
+    Extension(pairs): Extension<Pairs>,
+) -> Result<Response, Problem> {
+    let (fleet, found) = find(&app, &peer, &headers, selector(id, &pairs), Purpose::Read).await?;
+    run_blocking(move || json(&fleet.changes(&found))).await.map(answer)
+}
+
 /// What a request about one session consists of.
 type SessionRequest = (Extension<Peer>, HeaderMap, Id, RawQuery, Extension<Pairs>);
 

@@ -12,6 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::run::clock;
+use crate::tell::notices::presets::{Kept, Preset};
 
 /// The delay after the first failure. It doubles with each further failure, up to the longest.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
@@ -96,6 +97,20 @@ impl Outbox {
     /// Accepts a webhook, which is on disk when this returns. A second call with the same id has no effect.
     pub(crate) fn put(&self, id: &str, order: &str, url: Option<String>, body: String) -> io::Result<()> {
         let delivery = Delivery::new(id, order, url, body);
+        let mut queue = self.queue();
+        let name = self.folder.put(&delivery, clock::now())?;
+        queue.waiting.entry(name).or_insert_with(|| Waiting::new(&delivery));
+        self.limit(&mut queue);
+        drop(queue);
+        self.news.notify_all();
+        Ok(())
+    }
+
+    /// Accepts a notice for this provider. Notices of one provider are sent in their order.
+    pub(crate) fn put_notice(&self, id: &str, preset: Preset, kept: &Kept) -> io::Result<()> {
+        let order = format!("notice-{}", preset.as_str());
+        let delivery =
+            Delivery::new(id, &order, None, serde_json::to_string(kept)?).for_notice(preset.as_str());
         let mut queue = self.queue();
         let name = self.folder.put(&delivery, clock::now())?;
         queue.waiting.entry(name).or_insert_with(|| Waiting::new(&delivery));

@@ -2,21 +2,20 @@
 //! key.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use agentctl_fleet::keep::outbox::{Delivery, Signature, sign};
 use ureq::Agent;
-use ureq::tls::{RootCerts, TlsConfig, TlsProvider};
 
+use super::http;
+use crate::run::clock;
 use crate::shared::Shared;
+use crate::tell::notices::presets::{self, Kept, Preset};
 
 const AT_ONCE: usize = 4;
-/// The timeout of the whole exchange.
-const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Starts the sending threads, which end when the outbox is closed.
 pub(crate) fn start_senders(shared: &Arc<Shared>) -> std::io::Result<()> {
-    let agent = agent();
+    let agent = http::agent();
     for number in 0..AT_ONCE {
         let (shared, agent) = (shared.clone(), agent.clone());
         let name = format!("webhook-{number}");
@@ -46,6 +45,9 @@ fn attempt(shared: &Shared, agent: &Agent, name: &str, delivery: Delivery) {
 }
 
 fn send(shared: &Shared, agent: &Agent, delivery: &Delivery) -> Result<(), String> {
+    if let Some(preset) = &delivery.notice {
+        return send_notice(shared, agent, preset, &delivery.body);
+    }
     let settings = shared.settings.webhook();
     let configured = settings.as_ref().map(|settings| settings.url.clone());
     let url = delivery.url.clone().or(configured).ok_or("no address is configured any more")?;
@@ -74,20 +76,16 @@ fn send(shared: &Shared, agent: &Agent, delivery: &Delivery) -> Result<(), Strin
     }
 }
 
-fn agent() -> Agent {
-    let crypto = Arc::new(rustls::crypto::ring::default_provider());
-    let tls = TlsConfig::builder()
-        .provider(TlsProvider::Rustls)
-        .root_certs(RootCerts::PlatformVerifier)
-        .unversioned_rustls_crypto_provider(crypto)
-        .build();
-    let config = Agent::config_builder()
-        .tls_config(tls)
-        .timeout_global(Some(TIMEOUT))
-        .http_status_as_error(false)
-        // A redirect would send a signed message to an address that the user did not configure.
-        .max_redirects(0)
-        .user_agent(concat!("agentctl/", env!("CARGO_PKG_VERSION")))
-        .build();
-    config.into()
+/// Sends a notice by the settings as they are now. One that nobody can be told of any more is dropped.
+fn send_notice(shared: &Shared, agent: &Agent, preset: &str, body: &str) -> Result<(), String> {
+    let preset = Preset::ALL.into_iter().find(|known| known.as_str() == preset);
+    let kept = serde_json::from_str::<Kept>(body).ok();
+    let settings = shared.settings.notify();
+    let wanted = preset.zip(kept).zip(settings).filter(|((preset, _), settings)| settings.has(*preset));
+    let Some(((preset, kept), settings)) = wanted else { return Ok(()) };
+    if kept.is_stale(clock::now()) {
+        shared.log.say(&format!("notify {}: dropped, it is too old to help", preset.as_str()));
+        return Ok(());
+    }
+    presets::send_with(agent, preset, &settings, &kept).map_err(|untold| untold.message)
 }

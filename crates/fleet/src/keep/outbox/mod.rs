@@ -57,8 +57,11 @@ pub struct Delivery {
     #[serde(default)]
     pub signature: Signature,
     pub tries: u32,
-    /// Exactly what is sent at every attempt.
+    /// Exactly what is sent at every attempt; of a notice what its provider's request is made of.
     pub body: String,
+    /// The provider of a notice; a webhook has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notice: Option<String>,
 }
 
 /// Whose secret signs a webhook. The secret itself is never written down.
@@ -78,7 +81,22 @@ pub enum Signature {
 impl Delivery {
     pub fn new(id: &str, order: &str, url: Option<String>, body: String) -> Self {
         let (id, order) = (id.to_owned(), order.to_owned());
-        Self { version: VERSION, id, order, url, signature: Signature::BySender, tries: 0, body }
+        Self {
+            version: VERSION,
+            id,
+            order,
+            url,
+            signature: Signature::BySender,
+            tries: 0,
+            body,
+            notice: None,
+        }
+    }
+
+    /// A notice for this provider, in the place of a webhook.
+    #[must_use]
+    pub fn for_notice(self, provider: &str) -> Self {
+        Self { notice: Some(provider.to_owned()), signature: Signature::None, ..self }
     }
 
     /// Fixes the address and signs now, for settings that the sender may not have.

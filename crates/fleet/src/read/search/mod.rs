@@ -286,7 +286,7 @@ impl Fleet {
         candidates.as_ref().is_none_or(|candidates| candidates.contains(&session.key.id))
     }
 
-    fn conversation<'f>(&'f self, session: &'f Surveyed) -> Option<Conversation<'f>> {
+    pub(crate) fn conversation<'f>(&'f self, session: &'f Surveyed) -> Option<Conversation<'f>> {
         let source = self.source_of(session)?;
         Some(match source.adapter.gateway() {
             Some(gateway) => gateway.conversation(&source.root, &session.key.id),

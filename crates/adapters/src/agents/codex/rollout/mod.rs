@@ -4,6 +4,7 @@ pub(super) mod calls;
 pub(super) mod compressed;
 pub(super) mod entries;
 mod head;
+pub(super) mod marks;
 mod records;
 pub(super) mod session;
 mod spent;

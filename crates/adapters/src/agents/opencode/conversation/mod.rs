@@ -2,6 +2,7 @@
 
 pub(super) mod entries;
 pub(super) mod follow;
+pub(super) mod marks;
 pub(super) mod records;
 pub(crate) mod session;
 pub(super) mod turn;

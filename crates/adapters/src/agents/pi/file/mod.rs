@@ -4,6 +4,7 @@ mod branch;
 pub(super) mod entries;
 mod head;
 pub(super) mod header;
+pub(super) mod marks;
 pub(super) mod peek;
 mod records;
 pub(super) mod session;

@@ -5,6 +5,7 @@
 //! anyway.
 
 mod options;
+mod plan;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -25,6 +26,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use self::options::{OptionsBody, StayBody};
+pub use self::plan::Planned;
+pub(crate) use self::plan::{PlanBody, plan, planned_request};
 use super::body::{AbsolutePath, AdapterName, Body, absolute, check_variables};
 use super::extract::Id;
 use super::sessions::{run_blocking, selector};
@@ -118,6 +121,20 @@ pub(crate) struct ResumeBody {
     environment: Option<BTreeMap<String, String>>,
 }
 
+impl ResumeBody {
+    fn request(&self, via: Option<String>) -> Result<ResumeRequest, Problem> {
+        Ok(ResumeRequest {
+            fork: self.fork,
+            model: self.model.clone(),
+            permission: self.permission_mode,
+            on_complete: self.on_complete.clone(),
+            stay: self.stay.stay()?,
+            via,
+            unshared: false,
+        })
+    }
+}
+
 pub(crate) async fn launch(
     State(app): State<App>,
     Extension(peer): Extension<Peer>,
@@ -207,15 +224,7 @@ pub(crate) async fn resume(
         check_words(&body.message).map_err(Problem::usage)?;
         peer.check_chosen(&[("onComplete", body.on_complete.is_some())])?;
         peer.check_permission(body.permission_mode)?;
-        let request = ResumeRequest {
-            fork: body.fork,
-            model: body.model,
-            permission: body.permission_mode,
-            on_complete: body.on_complete,
-            stay: body.stay.stay()?,
-            via: selector.adapter.clone(),
-            unshared: false,
-        };
+        let request = body.request(selector.adapter.clone())?;
         let (found, _) =
             launcher.fleet.find(&selector, Purpose::Act).map_err(|error| Problem::not_one(error, false))?;
         let misfit = request.model.as_deref().and_then(|model| misfit(&found.key.adapter, "model", model));

@@ -1,6 +1,6 @@
-//! `[webhook]` and `[notify]`: where agentctl announces changes, and which ones.
+//! `[webhook]`: where agentctl announces changes, and which ones.
 
-use agentctl_model::{Environ, EventKind, Outcome, Status};
+use agentctl_model::{Environ, EventKind};
 use serde::Deserialize;
 
 use super::{Origin, Setting, known};
@@ -44,33 +44,9 @@ impl WebhookForm {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Notify {
-    pub(crate) command: Setting<Option<String>>,
-    /// The statuses and outcomes that are announced.
-    pub(crate) on: Setting<Vec<String>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct NotifyForm {
-    command: Option<String>,
-    on: Option<Vec<Change>>,
-}
-
-impl NotifyForm {
-    pub(super) fn settle(self) -> Notify {
-        let on = self.on.map(|changes| changes.into_iter().map(|change| change.0).collect());
-        Notify {
-            command: Setting::optional(self.command),
-            on: Setting::layered(vec!["waiting".to_owned(), "failed".to_owned()], on),
-        }
-    }
-}
-
 #[derive(Debug, Deserialize)]
 #[serde(try_from = "String")]
-struct Address(String);
+pub(super) struct Address(pub(super) String);
 
 impl TryFrom<String> for Address {
     type Error = String;
@@ -79,7 +55,7 @@ impl TryFrom<String> for Address {
         if agentctl_fleet::keep::outbox::is_address(&text) {
             return Ok(Self(text));
         }
-        Err(format!("`{text}` is no address of a webhook, expected https://… or http://…"))
+        Err(format!("`{text}` is no address, expected https://… or http://…"))
     }
 }
 
@@ -93,19 +69,5 @@ impl TryFrom<String> for EventType {
     fn try_from(name: String) -> Result<Self, String> {
         let name = known(name, "event", EventKind::names().into_iter())?;
         EventKind::parse(&name).map(Self).ok_or(name)
-    }
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(try_from = "String")]
-struct Change(String);
-
-impl TryFrom<String> for Change {
-    type Error = String;
-
-    fn try_from(word: String) -> Result<Self, String> {
-        let statuses = Status::ALL.into_iter().map(Status::as_str);
-        known(word, "status or outcome", statuses.chain(Outcome::ALL.into_iter().map(Outcome::as_str)))
-            .map(Self)
     }
 }

@@ -1,15 +1,11 @@
-//! `[notify]`: runs a command of the user when a session begins to wait, fails, or reaches another configured
-//! state. Each state of a turn is announced once. It is not announced again when the turn is retried, seems
-//! to have ended for a moment, or is read again.
+//! Which states of a turn are new. Each is announced once: not again when the turn is retried, seems to have ended for a
+//! moment, or is read again.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use agentctl_model::{Event, EventKind, Session, Status};
+use agentctl_model::{EventKind, Session, Status};
 use jiff::Timestamp;
-
-use crate::settings::Settings;
-use crate::tell::commands::{Commands, about};
 
 type Who = (String, String, String);
 
@@ -17,7 +13,7 @@ type Who = (String, String, String);
 const REMEMBERED: usize = 1024;
 
 #[derive(Default)]
-pub(crate) struct Notices {
+pub(super) struct States {
     announced: Mutex<Memory>,
 }
 
@@ -86,24 +82,9 @@ impl Announced {
     }
 }
 
-impl Notices {
-    pub(crate) fn on_event(&self, event: &Event, settings: &dyn Settings, commands: &Commands) {
-        // A start is followed by a status, and the exit of a launch by the end of its session.
-        let is_change = event.kind.is_of_session() && event.kind != EventKind::SessionStarted;
-        let Some(session) = event.session.as_deref().filter(|_| is_change) else { return };
-        for word in self.new_states(session, event.kind) {
-            let wanted = settings.notify().filter(|notify| notify.on.contains(&word));
-            if let Some(notify) = wanted {
-                let mut variables = about(Some(session));
-                variables.push(("AGENTCTL_EVENT", event.kind.to_string()));
-                let what = format!("notify {word} of {}", session.id);
-                commands.run(&what, &notify.command, session.cwd.as_deref().map(AsRef::as_ref), variables);
-            }
-        }
-    }
-
+impl States {
     /// The states of this session that have not been announced yet.
-    fn new_states(&self, session: &Session, kind: EventKind) -> Vec<String> {
+    pub(super) fn new_states(&self, session: &Session, kind: EventKind) -> Vec<String> {
         let who = (session.adapter.clone(), session.config_root.clone(), session.id.clone());
         let mut memory = self.announced.lock().unwrap_or_else(PoisonError::into_inner);
         memory.events += 1;
@@ -148,20 +129,20 @@ mod tests {
         Timestamp::from_second(second).ok()
     }
 
-    fn say(notices: &Notices, session: &Session) -> Vec<String> {
+    fn say(notices: &States, session: &Session) -> Vec<String> {
         notices
             .new_states(session, EventKind::parse(&format!("session.{}", session.status.as_str())).unwrap())
     }
 
     /// An agent that records when its turn began and when it wrote last.
-    fn told(notices: &Notices, status: &str, outcome: Option<&str>, turn: i64, newest: i64) -> Vec<String> {
+    fn told(notices: &States, status: &str, outcome: Option<&str>, turn: i64, newest: i64) -> Vec<String> {
         let since = at(turn).filter(|_| status == "running");
         say(notices, &Session { since, updated_at: at(newest), ..session("a", status, outcome) })
     }
 
     #[test]
     fn each_change_is_said_once() {
-        let notices = Notices::default();
+        let notices = States::default();
         let say = |status: &str, outcome: Option<&str>| say(&notices, &session("a", status, outcome));
         assert_eq!(say("running", None), ["running"]);
         assert_eq!(say("waiting", None), ["waiting"]);
@@ -174,7 +155,7 @@ mod tests {
 
     #[test]
     fn one_failure_is_one_notice_however_often_it_is_tried_again() {
-        let notices = Notices::default();
+        let notices = States::default();
         let say =
             |status: &str, outcome: Option<&str>, turn, newest| told(&notices, status, outcome, turn, newest);
         assert_eq!(say("running", None, 100, 100), ["running"]);
@@ -195,7 +176,7 @@ mod tests {
 
     #[test]
     fn one_wait_is_one_notice_and_the_next_is_another() {
-        let notices = Notices::default();
+        let notices = States::default();
         let waits = |since| say(&notices, &Session { since, ..session("a", "waiting", None) });
         assert_eq!(waits(at(5)), ["waiting"]);
         told(&notices, "running", None, 1, 5);
@@ -208,7 +189,7 @@ mod tests {
 
     #[test]
     fn only_so_many_are_remembered() {
-        let notices = Notices::default();
+        let notices = States::default();
         for number in 0..2 * REMEMBERED {
             say(&notices, &session(&number.to_string(), "stopped", Some("failed")));
         }

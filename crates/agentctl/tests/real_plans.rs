@@ -1,0 +1,178 @@
+//! A resume that is planned for the end of a limit: the real Claude Code goes on once, whenever the daemon dies.
+#![cfg(target_os = "linux")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests start processes and stop at surprises"
+)]
+
+#[path = "steer/mod.rs"]
+mod steer;
+
+use agentctl_testkit::{Background, Claude, Output, Signal, skip, until_seen};
+use jiff::Timestamp;
+use serde_json::Value;
+use steer::{Scene, TIMEOUT};
+
+/// Every step of a plan at which the daemon may die.
+const POINTS: [&str; 9] = [
+    "plan.begun",
+    "plan.ready",
+    "plan.launched",
+    "plan.acted",
+    "plan.told",
+    "fuses.begin#2",
+    "fuses.renamed#2",
+    "fuses.begin#3",
+    "fuses.renamed#3",
+];
+
+/// The full scenes are for the long run.
+fn is_long() -> bool {
+    std::env::var_os("AGENTCTL_LONG").is_some()
+}
+
+fn scene() -> Option<Scene> {
+    Scene::set("claude-code", |home, url| {
+        Claude::settle(home, url)?;
+        home.set_env("ANTHROPIC_API_KEY", "");
+        home.set_env("CLAUDE_CODE_OAUTH_TOKEN", "sk-ant-oat01-of-a-test");
+        Ok(())
+    })
+}
+
+fn daemon(scene: &Scene, fault: Option<&str>) -> Background {
+    let mut command = scene.home.agentctl_command(&["daemon", "run"]);
+    command.env_remove("AGENTCTL_NO_DAEMON");
+    if let Some(point) = fault {
+        command.env("AGENTCTL_FAULT", point);
+    }
+    let daemon = Background::spawn(&scene.home, command);
+    until_seen(TIMEOUT, "a daemon that answers", || {
+        let status = asked(scene, &["daemon", "status", "--json"]);
+        if status.code == Some(0) { Ok(()) } else { Err(format!("{status:#?} {}", daemon.stderr())) }
+    });
+    daemon
+}
+
+/// Runs a command that uses the daemon.
+fn asked(scene: &Scene, arguments: &[&str]) -> Output {
+    let mut command = scene.home.agentctl_command(arguments);
+    command.env_remove("AGENTCTL_NO_DAEMON");
+    scene.home.run(command)
+}
+
+/// A session that its provider refused, and when the limit ends.
+fn limited(scene: &Scene, seconds: i64) -> (String, Timestamp) {
+    let refusals = format!("[[limit:{seconds}]] ").repeat(6);
+    let launched = scene.launch(&format!("{refusals} work"), &["--wait"]);
+    assert_eq!(launched.code, Some(1), "{launched:#?}");
+    let session = until_seen(TIMEOUT, "a session that was refused and has ended", || {
+        let list = scene.agentctl(&["list", "--all", "--json"]).ok().json();
+        let is_limited =
+            |session: &&Value| session["status"] == "stopped" && session["pending"][0]["kind"] == "limit";
+        list["sessions"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(is_limited)
+            .cloned()
+            .ok_or_else(|| format!("{list:#}"))
+    });
+    let until = session["pending"][0]["limitedUntil"].as_str().unwrap().parse().unwrap();
+    (session["id"].as_str().unwrap().to_owned(), until)
+}
+
+fn plans(scene: &Scene) -> Vec<Value> {
+    asked(scene, &["fuses", "--json"]).ok().json()["fuses"].as_array().unwrap().clone()
+}
+
+/// How often the agent was told this, by its own records.
+fn told(scene: &Scene, id: &str, words: &str) -> usize {
+    let log = scene.agentctl(&["logs", id, "--json", "-n", "1000"]).ok();
+    let entries = log.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    entries.filter(|entry| entry["role"] == "user" && entry["text"].as_str().unwrap().contains(words)).count()
+}
+
+#[track_caller]
+fn goes_on_once(scene: &Scene, id: &str, words: &str) {
+    until_seen(TIMEOUT, "the end of the planned turn", || {
+        let now = scene.status(id);
+        if now["outcome"] == "completed" { Ok(()) } else { Err(format!("{now:#} {:#?}", plans(scene))) }
+    });
+    until_seen(TIMEOUT, "that the plan is done", || {
+        let left = plans(scene);
+        if left.is_empty() { Ok(()) } else { Err(format!("{left:#?}")) }
+    });
+    assert_eq!(told(scene, id, words), 1, "it is told once");
+}
+
+#[test]
+fn a_limited_session_goes_on_when_the_limit_ends_and_not_before() {
+    let Some(scene) = scene() else { return };
+    let mut daemon_now = daemon(&scene, None);
+    let (id, until) = limited(&scene, if is_long() { 20 } else { 12 });
+    let words = "[[text:done]] go on at the reset";
+    let planned = asked(&scene, &["resume", &id, "--at", "reset", words, "--json"]).ok().json();
+    assert_eq!(planned["expiresAt"].as_str().unwrap().parse::<Timestamp>().unwrap(), until, "{planned:#}");
+    assert_eq!(planned["resume"]["message"], words);
+    let shown = plans(&scene);
+    assert_eq!((shown.len(), &shown[0]["id"]), (1, &planned["id"]));
+    assert_eq!(told(&scene, &id, "at the reset"), 0);
+    // The plan outlives the daemon.
+    daemon_now.signal(Signal::KILL);
+    daemon_now.wait(TIMEOUT);
+    let _daemon = daemon(&scene, None);
+    goes_on_once(&scene, &id, "at the reset");
+    let launch = &scene.status(&id)["launch"];
+    let at: Timestamp =
+        launch["launchedAt"].as_str().or(launch["at"].as_str()).map_or(until, |at| at.parse().unwrap());
+    assert!(at >= until, "not before: {launch:#}");
+}
+
+#[test]
+fn a_plan_is_cancelled_and_one_for_a_session_that_somebody_took_up_says_so() {
+    let Some(scene) = scene() else { return };
+    let _daemon = daemon(&scene, None);
+    let (id, _) = limited(&scene, 600);
+    let planned = asked(&scene, &["resume", &id, "--at", "+1h", "[[text:x]] never", "--json"]).ok().json();
+    let _ = asked(&scene, &["fuse", "cancel", planned["id"].as_str().unwrap()]).ok();
+    assert!(plans(&scene).is_empty());
+    let _ = asked(&scene, &["resume", &id, "--at", "+5s", "[[text:x]] too late"]).ok();
+    let _ = scene.agentctl(&["resume", &id, "[[text:mine]] somebody", "--wait"]).ok();
+    let left = until_seen(TIMEOUT, "what became of the plan", || {
+        let left = plans(&scene);
+        let problem = left.first().and_then(|plan| plan["resume"]["problem"].as_str()).map(str::to_owned);
+        problem.ok_or_else(|| format!("{left:#?}"))
+    });
+    assert!(left.contains("somebody has taken it up"), "{left}");
+    assert_eq!(told(&scene, &id, "too late"), 0);
+    let inbox = scene.agentctl(&["inbox", "--json"]).ok().json();
+    assert_eq!(inbox["fuses"][0]["resume"]["problem"], left.as_str(), "{inbox:#}");
+    for (at, code) in [("soon", 2), ("25:00", 2), ("reset", 7)] {
+        let refused = asked(&scene, &["resume", &id, "--at", at, "x"]);
+        assert_eq!(refused.code, Some(code), "--at {at}: {refused:#?}");
+    }
+}
+
+#[test]
+fn a_daemon_that_dies_in_any_step_resumes_once() {
+    if !cfg!(debug_assertions) {
+        return skip("only debug builds have fault points");
+    }
+    let Some(scene) = scene() else { return };
+    for point in if is_long() { &POINTS[..] } else { &POINTS[1..4] } {
+        let mut dying = daemon(&scene, Some(point));
+        let (id, _) = limited(&scene, 600);
+        let words = format!("after {point}").replace(['.', '#'], " ");
+        let message = format!("[[text:done]] {words}");
+        // A daemon that dies while it writes the plan has not taken it.
+        let _ = asked(&scene, &["resume", &id, "--at", "+1s", &message]).ok();
+        dying.wait(TIMEOUT);
+        let mut next = daemon(&scene, None);
+        goes_on_once(&scene, &id, &words);
+        next.signal(Signal::TERM);
+        next.wait(TIMEOUT);
+        scene.wait_for_silence();
+    }
+}

@@ -1,0 +1,119 @@
+//! What is on the screen: at three sizes, while the window changes, with and without colours, with every view.
+
+use agentctl_testkit::Background;
+
+use crate::pane::Pane;
+use crate::stored;
+
+#[test]
+fn the_list_and_every_view_are_there_at_three_sizes() {
+    let home = stored();
+    let Some(pane) = Pane::open(&home, 80, 24) else { return };
+    pane.top("");
+    for (width, height) in [("80", "24"), ("120", "40"), ("200", "50")] {
+        pane.tmux(&["resize-window", "-x", width, "-y", height]);
+        let rows: usize = height.parse().unwrap();
+        let screen = pane.until("the keys on the last line", |screen| {
+            screen.lines().count() == rows && screen.lines().last().is_some_and(|line| line.ends_with(" ?"))
+        });
+        assert!(screen.contains("✕") && screen.contains("claude-code"), "{screen}");
+        let is_wide = screen.lines().nth(1).is_some_and(|line| line.contains(" │ "));
+        assert_eq!(is_wide, width == "200", "{screen}");
+        for (key, words) in [
+            ("?", "approve what it waits for"),
+            ("e", "transcript"),
+            ("h", "hosts and sources"),
+            ("g", "groups"),
+            ("u", "by day"),
+            ("u", "by model"),
+            ("u", "by folder"),
+            ("d", "changes"),
+            ("t", "timeline"),
+            ("Enter", "10:"),
+        ] {
+            if key == "Enter" {
+                pane.press("Escape");
+                pane.shows("/ find");
+                pane.press(key);
+                pane.shows("Esc back");
+                continue;
+            }
+            pane.press(key);
+            pane.shows(words);
+        }
+        pane.press("Escape");
+        pane.shows("/ find");
+    }
+    pane.press("/");
+    pane.tmux(&["send-keys", "-l", "status:failed"]);
+    pane.until("the failed one alone", |screen| screen.contains("✕") && !screen.contains('✓'));
+    pane.press("Enter");
+    pane.press("Escape");
+    pane.shows("✓");
+    pane.press("l");
+    pane.shows("launch an agent");
+    pane.press("Escape");
+    pane.shows("/ find");
+}
+
+#[test]
+fn a_storm_of_sizes_ends_in_a_whole_screen() {
+    let home = stored();
+    let Some(pane) = Pane::open(&home, 80, 24) else { return };
+    pane.top("");
+    let rounds = if std::env::var_os("AGENTCTL_LONG").is_some() { 300 } else { 30 };
+    for round in 0..rounds {
+        let (width, height) = (20 + (round * 37) % 190, 3 + (round * 13) % 50);
+        pane.tmux(&["resize-window", "-x", &width.to_string(), "-y", &height.to_string()]);
+        pane.press("j");
+    }
+    pane.tmux(&["resize-window", "-x", "100", "-y", "30"]);
+    let screen = pane.until("a whole screen", |screen| {
+        screen.lines().count() == 30 && screen.lines().last().is_some_and(|line| line.ends_with(" ?"))
+    });
+    assert_eq!(screen.matches("agentctl · ").count(), 1, "{screen}");
+    pane.press("q");
+    pane.is_usable("storm");
+}
+
+#[test]
+fn without_colours_there_are_none_and_the_rest_is_the_same() {
+    let home = stored();
+    let Some(pane) = Pane::open(&home, 80, 24) else { return };
+    // One of the sixteen colours, by its number.
+    let coloured = |screen: &str| screen.contains("\u{1b}[38;5;1m") || screen.contains("\u{1b}[31m");
+    pane.top("");
+    let with = pane.tmux(&["capture-pane", "-p", "-e"]);
+    assert!(coloured(&with), "{with:?}");
+    pane.press("q");
+    pane.is_usable("first");
+    pane.top("--color never");
+    let without = pane.tmux(&["capture-pane", "-p", "-e"]);
+    assert!(!coloured(&without) && without.contains('✕'), "{without:?}");
+}
+
+/// A daemon that is killed is a banner and not an empty list; when it is back the banner goes by itself.
+#[test]
+fn a_lost_daemon_is_a_banner_until_it_is_back() {
+    let home = stored();
+    let Some(pane) = Pane::open(&home, 80, 24) else { return };
+    let start = || {
+        let mut command = home.agentctl_command(&["daemon", "run"]);
+        command.env_remove("AGENTCTL_NO_DAEMON");
+        Background::spawn(&home, command)
+    };
+    let mut daemon = start();
+    agentctl_testkit::until(crate::pane::PATIENCE, "the daemon", || {
+        home.agentctl_home().join("agentctl.sock").exists().then_some(())
+    });
+    pane.types("unset AGENTCTL_NO_DAEMON");
+    let screen = pane.top("");
+    assert!(!screen.contains("the daemon is not heard"), "{screen}");
+    // It follows the daemon's events from here on.
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    daemon.signal(agentctl_testkit::Signal::KILL);
+    let screen = pane.shows("the daemon is not heard");
+    assert!(screen.contains('✕'), "{screen}");
+    let _back = start();
+    pane.until("no banner", |screen| !screen.contains("the daemon is not heard") && screen.contains('✕'));
+}

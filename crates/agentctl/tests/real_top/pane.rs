@@ -1,0 +1,121 @@
+//! A tmux server of the test's own, with a shell in its one pane.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use agentctl_testkit::{TestHome, skip, until_seen};
+
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+
+pub(crate) struct Pane {
+    socket: PathBuf,
+}
+
+impl Pane {
+    /// `None`, with a printed reason, where tmux is not installed.
+    pub(crate) fn open(home: &TestHome, width: u16, height: u16) -> Option<Self> {
+        if Command::new("tmux").arg("-V").output().is_err() {
+            skip("tmux is not installed");
+            return None;
+        }
+        let socket = home.path().join("tmux.sock");
+        let mut server = home.command("tmux");
+        server.env("AGENTCTL_NO_DAEMON", "1");
+        let (columns, rows) = (width.to_string(), height.to_string());
+        server.args(["-f", "/dev/null", "-S"]).arg(&socket);
+        server.args(["new-session", "-d", "-x", &columns, "-y", &rows, "env PS1='$ ' bash --norc"]);
+        let _ = home.run(server).ok();
+        let pane = Self { socket };
+        pane.shows("$");
+        Some(pane)
+    }
+
+    pub(crate) fn tmux(&self, arguments: &[&str]) -> String {
+        let output = Command::new("tmux").arg("-S").arg(&self.socket).args(arguments).output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Types a command into the shell.
+    pub(crate) fn types(&self, command: &str) {
+        self.tmux(&["send-keys", "-l", command]);
+        self.press("Enter");
+    }
+
+    pub(crate) fn press(&self, key: &str) {
+        self.tmux(&["send-keys", key]);
+    }
+
+    pub(crate) fn screen(&self) -> String {
+        self.tmux(&["capture-pane", "-p"])
+    }
+
+    #[track_caller]
+    pub(crate) fn shows(&self, words: &str) -> String {
+        self.until(words, |screen| screen.contains(words))
+    }
+
+    #[track_caller]
+    pub(crate) fn until(&self, what: &str, fits: impl Fn(&str) -> bool) -> String {
+        until_seen(PATIENCE, what, || {
+            let screen = self.screen();
+            if fits(&screen) { Ok(screen) } else { Err(screen) }
+        })
+    }
+
+    /// Starts `top` and waits until it has looked.
+    #[track_caller]
+    pub(crate) fn top(&self, more: &str) -> String {
+        self.types(&format!("clear; {} top {more}", env!("CARGO_BIN_EXE_agentctl")));
+        self.until("the list", |screen| screen.contains("agentctl · ") && !screen.contains("looking …"))
+    }
+
+    /// The process of `top`.
+    pub(crate) fn pid(&self) -> String {
+        let shell = self.tmux(&["display-message", "-p", "#{pane_pid}"]);
+        let output = Command::new("pgrep").args(["-P", shell.trim()]).output().unwrap();
+        String::from_utf8(output.stdout).unwrap().split_whitespace().next().unwrap().to_owned()
+    }
+
+    pub(crate) fn signal(&self, signal: &str) {
+        assert!(Command::new("kill").args([signal, &self.pid()]).status().unwrap().success());
+    }
+
+    /// Whether the alternate screen is on, and whether a cursor is seen.
+    pub(crate) fn modes(&self) -> (bool, bool) {
+        let modes = self.tmux(&["display-message", "-p", "#{alternate_on}#{cursor_flag}"]);
+        (modes.starts_with('1'), modes.trim().ends_with('1'))
+    }
+
+    pub(crate) fn title(&self) -> String {
+        self.tmux(&["display-message", "-p", "#{pane_title}"]).trim().to_owned()
+    }
+
+    /// The shell has its terminal back: its screen, its cursor, its modes, and it does what is typed.
+    #[track_caller]
+    pub(crate) fn is_usable(&self, mark: &str) {
+        until_seen(PATIENCE, "the shell's screen", || match self.modes() {
+            (false, true) => Ok(()),
+            other => Err(format!("{other:?}: {}", self.screen())),
+        });
+        // What is typed before the shell listens again may go to who still listens.
+        self.press("Enter");
+        self.until("the prompt", |screen| screen.trim_end().ends_with('$'));
+        self.types(&format!(
+            "echo us''able-{mark}; stty -a | tr ' ' '\\n' | grep -xE -- '-?(icanon|echo|opost|isig);?'"
+        ));
+        let screen = self.shows(&format!("usable-{mark}"));
+        let screen = self.until(&screen, |screen| {
+            let after = screen.rsplit(&format!("usable-{mark}\n")).next().unwrap_or_default();
+            ["icanon", "echo", "opost", "isig"].iter().all(|mode| after.lines().any(|line| line == *mode))
+        });
+        assert!(!screen.contains("agentctl · "), "{screen}");
+    }
+}
+
+impl Drop for Pane {
+    fn drop(&mut self) {
+        let _ = Command::new("tmux").arg("-S").arg(&self.socket).arg("kill-server").output();
+    }
+}

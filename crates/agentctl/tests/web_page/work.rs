@@ -1,0 +1,200 @@
+//! A person works with real agents by the page.
+
+use std::time::Duration;
+
+use agentctl_testkit::{Claude, FakeModel, TestHome, until};
+
+use crate::{PATIENCE, SHOWN, Stage, row, store};
+
+/// A home with Claude Code on the fake model.
+pub(crate) fn with_claude(model: &FakeModel) -> Option<Stage> {
+    let mut home = TestHome::with_agentctl(env!("CARGO_BIN_EXE_agentctl"));
+    if let Err(reason) = Claude::settle(&mut home, &model.url()) {
+        agentctl_testkit::skip(reason);
+        return None;
+    }
+    Stage::set(home)
+}
+
+impl Stage {
+    /// Launches an agent that is held, in a folder of its own; its id.
+    pub(crate) fn hold(&self, folder: &str, prompt: &str) -> String {
+        let cwd = self.home.git_repo(folder);
+        let cwd = cwd.to_str().unwrap();
+        let launched =
+            self.run(&["launch", "claude-code", "-p", prompt, "--cwd", cwd, "--hold", "--json"]).ok().json();
+        launched["id"].as_str().unwrap().to_owned()
+    }
+
+    fn file(&self, folder: &str, name: &str) -> std::path::PathBuf {
+        self.home.work_dir(folder).join(name)
+    }
+}
+
+#[test]
+fn a_real_agent_is_seen_answered_spoken_to_and_stopped() {
+    let model = FakeModel::start();
+    let Some(stage) = with_claude(&model) else { return };
+    let tab = stage.tab("one");
+    assert!(
+        !tab.js("location.href").as_str().unwrap().contains("code="),
+        "the code is gone from the address"
+    );
+
+    // A change that `list` tells is on the page.
+    let asks = stage.hold("site", "[[bash:touch allowed]] [[text:built it]] Build the site");
+    tab.sees_within(SHOWN, &format!("{} .c-status", row(&asks)), "waiting");
+    tab.sees(".counts", "1 needs you");
+    assert_eq!(tab.js("document.title"), "◐ 1 · agentctl");
+    tab.sees("h1, .row a", "Build the site");
+    assert_eq!(
+        tab.js("document.getElementById('needs-you').textContent.startsWith('1 session needs you: ')"),
+        true
+    );
+
+    // By click: the whole request is there before the yes.
+    tab.click_on(&format!("{} a", row(&asks)));
+    tab.sees(".request pre", "touch allowed");
+    assert!(!stage.file("site", "allowed").exists());
+    tab.click("Approve");
+    until(PATIENCE, "the tool that was approved", || stage.file("site", "allowed").exists().then_some(()));
+    tab.sees(".conversation", "built it");
+    tab.sees(&format!("{} .c-status", row(&asks)), "idle");
+    tab.misses(".request", "");
+
+    // By key: the first press only opens what is pointed at.
+    let denied = stage.hold("web", "[[bash:touch denied]] [[text:left it]] Try that");
+    tab.sees_within(SHOWN, &format!("{} .c-status", row(&denied)), "waiting");
+    tab.go("#/");
+    tab.sees("thead", "Status");
+    tab.key("k");
+    tab.key("n");
+    tab.sees(".request pre", "touch denied");
+    // A request that has just appeared is not answered by accident.
+    tab.sees(".request button:enabled", "Deny");
+    tab.key("n");
+    tab.sees(".conversation", "left it");
+    assert!(!stage.file("web", "denied").exists());
+
+    // No key acts while one types.
+    tab.key("s");
+    tab.fill("Message", "y n x");
+    tab.key("x");
+    tab.key("x");
+    tab.fill("Message", "[[text:heard you]] One thing more");
+    tab.click("Send");
+    tab.sees(".conversation", "heard you");
+    tab.sees(".conversation", "One thing more");
+
+    // Evidence is one click away.
+    tab.click_on(".why");
+    tab.sees(".evidence", "pid");
+    tab.click("1 process");
+    tab.sees("section[aria-label=Processes]", "claude");
+
+    // Stop asks twice; a double click is one press.
+    tab.sees(&format!("{} .c-status", row(&denied)), "idle");
+    tab.click("Stop");
+    tab.sees(".verb-words", "Press Stop again");
+    assert_eq!(stage.run(&["status", &denied, "--json"]).ok().json()["status"], "idle");
+    tab.click("Stop");
+    tab.sees(&format!("{} .c-status", row(&denied)), "stopped");
+    assert_eq!(stage.run(&["status", &denied, "--json"]).ok().json()["status"], "stopped");
+
+    // Back, forward, reload, and the address of a session.
+    tab.go(&format!("#/s/{}/{asks}", tab.js("location.hash.split('/')[2]").as_str().unwrap()));
+    tab.sees(".conversation", "built it");
+    tab.back();
+    tab.sees(".conversation", "left it");
+    tab.forward();
+    tab.sees(".conversation", "built it");
+    tab.reload();
+    tab.sees(".conversation", "built it");
+    tab.key("t");
+    tab.sees(".lane a", "Build the site");
+    stage.browser.assert_no_trouble();
+}
+
+#[test]
+fn an_agent_is_launched_by_the_form_and_a_group_is_compared() {
+    let model = FakeModel::start();
+    let Some(stage) = with_claude(&model) else { return };
+    let cwd = stage.home.git_repo("project");
+    let tab = stage.tab("one");
+    tab.key("l");
+    tab.sees("h1", "Launch an agent");
+    tab.choose("Agent", "claude-code");
+    tab.fill("Prompt", "[[tool:AskUserQuestion|{\"questions\":[{\"question\":\"Keep the v5 routes?\",\"header\":\"Routes\",\"multiSelect\":false,\"options\":[{\"label\":\"Keep\",\"description\":\"both\"},{\"label\":\"Drop\",\"description\":\"them\"}]}]}]] [[text:as you say]] It's time");
+    tab.fill("Folder", cwd.to_str().unwrap());
+    let line = tab.texts(".command pre").concat();
+    assert!(line.starts_with("agentctl launch claude-code --cwd ") && line.contains("--hold -p '"), "{line}");
+    tab.click("Launch");
+    tab.sees_within(PATIENCE, ".request pre", "Keep the v5 routes?");
+    assert!(tab.js("location.hash").as_str().unwrap().starts_with("#/s/"));
+    tab.click("Drop");
+    tab.sees(".conversation", "as you say");
+    assert!(
+        model.requests().iter().any(|seen| seen.body.to_string().contains("Drop")),
+        "the model heard the answer"
+    );
+
+    let prompt = "[[bash:echo dark > theme.css]] [[text:It is dark]] Dark mode";
+    let two = [
+        "launch",
+        "-p",
+        prompt,
+        "--adapter",
+        "claude-code",
+        "--adapter",
+        "claude-code",
+        "--permission-mode",
+        "bypass",
+        "--group",
+        "dark",
+    ];
+    let mut command = stage.home.agentctl_command(&two);
+    command.current_dir(&cwd).env_remove("AGENTCTL_NO_DAEMON");
+    let _ = stage.home.run(command).ok();
+    tab.go("#/groups");
+    tab.sees(".card", "dark");
+    tab.click_on(".card a");
+    tab.sees_within(PATIENCE, ".slot dd", "1 file");
+    assert_eq!(tab.texts(".slot").len(), 2);
+    tab.click("Diff");
+    tab.sees(".diff .added", "+dark");
+    stage.browser.assert_no_trouble();
+}
+
+#[test]
+fn the_daemon_dies_and_comes_back() {
+    let home = TestHome::with_agentctl(env!("CARGO_BIN_EXE_agentctl"));
+    let cwd = home.work_dir("w");
+    store(&home, "11111111-0000-4000-8000-000000000001", &cwd, &[("user", "First"), ("assistant", "done")]);
+    let Some(mut stage) = Stage::set(home) else { return };
+    // The browser notes each request that nobody answered.
+    stage.browser.allow(&["net::ERR_"]);
+    let tabs = ["one", "two"];
+    for name in tabs {
+        stage.tab(name).sees(".row", "First");
+    }
+    stage.kill_daemon();
+    for name in tabs {
+        let tab = stage.browser.tab(name);
+        tab.sees_within(Duration::from_secs(10), ".banner", "The daemon does not answer");
+        tab.sees(".banner", "What you see is from");
+        tab.sees(".row", "First");
+    }
+    store(
+        &stage.home,
+        "11111111-0000-4000-8000-000000000002",
+        &cwd,
+        &[("user", "Second"), ("assistant", "done")],
+    );
+    stage.start_daemon();
+    for name in tabs {
+        let tab = stage.browser.tab(name);
+        tab.sees_within(Duration::from_secs(20), ".row", "Second");
+        tab.misses(".banner", "");
+    }
+    stage.browser.assert_no_trouble();
+}

@@ -1,0 +1,127 @@
+// The way to the daemon: signing in, and the proof that the one who answers is the one who knows our token.
+// No token leaves this page before that proof, which is asked for anew after every lost connection.
+
+const WRITE = { 'Content-Type': 'application/json', 'X-Agentctl': '1' };
+const RETRY = 1000;
+const PATIENCE = 4000;
+
+export const door = { state: 'starting', since: Date.now(), why: '', readOnly: false };
+
+const listeners = new Set();
+export function onDoor(listener) {
+	listeners.add(listener);
+	return () => listeners.delete(listener);
+}
+
+let isProved = false;
+let proving = null;
+let retry = null;
+
+function become(state, why = '') {
+	if (door.state === state && door.why === why) return;
+	if (door.state !== state) door.since = Date.now();
+	door.state = state;
+	door.why = why;
+	for (const listener of listeners) listener();
+}
+
+export function takeCode() {
+	const found = /^#code=([^&]+)/.exec(location.hash);
+	if (!found) return null;
+	history.replaceState(null, '', `${location.pathname}#/`);
+	return decodeURIComponent(found[1]);
+}
+
+const post = (path, body) => fetch(path, {
+	method: 'POST', headers: WRITE, body: JSON.stringify(body), credentials: 'omit', cache: 'no-store', redirect: 'error', signal: AbortSignal.timeout(PATIENCE),
+});
+
+export async function signIn(code) {
+	try {
+		const answer = await post('/v1/web/sign-in', { code });
+		if (!answer.ok) {
+			const problem = await answer.json().catch(() => ({}));
+			return become('signed-out', problem.detail ?? 'the code was used before, or is older than a minute');
+		}
+		const { token, id } = await answer.json();
+		sessionStorage.setItem('token', token);
+		sessionStorage.setItem('id', id);
+	} catch {
+		become('signed-out', 'the daemon did not answer the sign-in');
+	}
+}
+
+export function forget(why = '') {
+	sessionStorage.removeItem('token');
+	sessionStorage.removeItem('id');
+	isProved = false;
+	become('signed-out', why);
+}
+
+const hex = (bytes) => Array.from(new Uint8Array(bytes), (byte) => byte.toString(16).padStart(2, '0')).join('');
+
+async function expectedProof(token, nonce) {
+	const encoder = new TextEncoder();
+	const key = await crypto.subtle.digest('SHA-256', encoder.encode(token));
+	const hmac = await crypto.subtle.importKey('raw', key, { name: 'HMAC', hash: 'SHA-256' }, false, ['sign']);
+	return hex(await crypto.subtle.sign('HMAC', hmac, encoder.encode(nonce)));
+}
+
+async function prove() {
+	const [token, id] = [sessionStorage.getItem('token'), sessionStorage.getItem('id')];
+	if (!token || !id) {
+		if (door.state !== 'signed-out') become('signed-out');
+		return false;
+	}
+	const nonce = hex(crypto.getRandomValues(new Uint8Array(32)));
+	let answer;
+	let proof;
+	try {
+		answer = await post('/v1/web/prove', { id, nonce });
+		proof = answer.ok ? (await answer.json()).proof : null;
+	} catch {
+		lose('it does not answer');
+		return false;
+	}
+	if (answer.status === 403 || answer.status === 404) {
+		forget('this sign-in has ended');
+		return false;
+	}
+	if (!answer.ok) {
+		lose(`it answers ${answer.status}`);
+		return false;
+	}
+	if (proof !== await expectedProof(token, nonce)) {
+		become('stranger');
+		again();
+		return false;
+	}
+	isProved = true;
+	become('open');
+	return true;
+}
+
+/** Whether the one who answers has proved itself since the last lost connection. */
+export function proved() {
+	if (isProved) return Promise.resolve(true);
+	proving ??= prove().finally(() => { proving = null; });
+	return proving;
+}
+
+export function lose(why) {
+	isProved = false;
+	if (door.state !== 'signed-out') {
+		become('lost', why);
+		again();
+	}
+}
+
+function again() {
+	retry ??= setTimeout(() => { retry = null; proved(); }, RETRY);
+}
+
+/** The daemon takes long over an answer: is it still there? */
+export function doubt() {
+	isProved = false;
+	return proved();
+}
