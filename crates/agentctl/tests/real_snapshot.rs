@@ -10,11 +10,12 @@
 mod steer;
 
 use agentctl_snapshot::archive;
-use agentctl_testkit::{Claude, Codex, Skip, TestHome};
+use agentctl_testkit::{Claude, Codex, Skip, TestHome, until_seen};
 use serde_json::Value;
 use steer::{ENDLESS, Scene};
 
 const CANARY: &str = "zqcanary";
+const PATIENCE: std::time::Duration = std::time::Duration::from_mins(2);
 
 /// Leaves out when it was looked at and how long it took, and the sources that no snapshot holds.
 fn normalise(value: &mut Value) {
@@ -67,17 +68,26 @@ fn replayed_in_mid_turn(adapter: &'static str, settle: impl FnOnce(&mut TestHome
         normalise(&mut answer);
         answer
     };
-    let (list, explain) = (ask(&["list", "--json"]), ask(&["explain", &id, "--json"]));
-    assert_eq!(list["sessions"][0]["status"], "running", "{list:#}");
+    let look = || (ask(&["list", "--json"]), ask(&["explain", &id, "--json"]));
     let place = |name: &str| scene.home.path().join(name).to_str().unwrap().to_owned();
     let (whole, redacted) = (place("whole.snapshot"), place("redacted.snapshot"));
-    let taken = ask(&["snapshot", &whole, "--with-text", "--yes", "--json"]);
+    // The agent may still write its last records of this moment: what was said before and after the snapshots must be the
+    // same, else they are of another moment.
+    let (taken, (list, explain)) = until_seen(PATIENCE, "a moment in which the agent writes nothing", || {
+        let before = look();
+        for path in [&whole, &redacted] {
+            let _ = std::fs::remove_file(path);
+        }
+        let taken = ask(&["snapshot", &whole, "--with-text", "--yes", "--json"]);
+        let _ = scene.agentctl(&["snapshot", &redacted, &id, "--yes"]).ok();
+        let after = look();
+        if before == after { Ok((taken, after)) } else { Err(format!("{before:#?}\n{after:#?}")) }
+    });
+    assert_eq!(list["sessions"][0]["status"], "running", "{list:#}");
     assert!(
         taken["processes"].as_u64().unwrap() > 0 && taken["notCarried"] == serde_json::json!([]),
         "{taken:#}"
     );
-    let _ = scene.agentctl(&["snapshot", &redacted, &id, "--yes"]).ok();
-
     assert_eq!(ask(&["--replay", &whole, "list", "--json"]), list);
     assert_eq!(ask(&["--replay", &whole, "explain", &id, "--json"]), explain);
     let replay = ask(&["--replay", &redacted, "list", "--json"]);

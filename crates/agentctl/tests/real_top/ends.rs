@@ -41,9 +41,11 @@ fn it_is_suspended_and_comes_back() {
         pane.shows("Stopped");
         pane.is_usable(mark);
         pane.types("clear; fg");
-        let screen = pane.shows("agentctl · ");
-        assert!(screen.contains("q quit") || screen.contains("/ find"), "{screen}");
-        assert_eq!(pane.modes(), (true, false));
+        // A screen may be caught half painted, so all of it is waited for together.
+        pane.until("the whole screen again", |screen| {
+            let keys = screen.contains("q quit") || screen.contains("/ find");
+            screen.contains("agentctl · ") && keys && pane.modes() == (true, false)
+        });
     }
     pane.press("q");
     pane.is_usable("end");
