@@ -40,12 +40,27 @@ enum Chore {
     PiRust,
     /// Measure `agentctl list` of many machines over a NATS server
     BenchHosts(BenchHostsArgs),
+    /// Let everything around the agents fail at random, and compare every answer with the truth
+    Chaos(ChaosArgs),
     /// Write a HOME with generated sessions and a manifest of what a list should show
     Corpus(CorpusArgs),
     /// Make the pictures of the README again, from real agents in a demo home
     Pictures,
     /// Make a test case of a snapshot
     Replay(ReplayArgs),
+}
+
+#[derive(Args)]
+struct ChaosArgs {
+    /// How many faults
+    #[arg(long, default_value_t = 10_000)]
+    faults: usize,
+    /// Repeat the run that printed this seed
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Print each fault as it comes
+    #[arg(long)]
+    trace: bool,
 }
 
 #[derive(Args)]
@@ -230,6 +245,7 @@ fn run() -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Chore::Pictures => pictures(),
+        Chore::Chaos(args) => chaos(&args),
         Chore::BenchHosts(args) => run_bench_hosts(args),
         Chore::Replay(args) => {
             replay::add_case(&args.file, args.name.as_deref(), args.agentctl).map(|()| ExitCode::SUCCESS)
@@ -311,6 +327,30 @@ fn again_optimised() -> anyhow::Result<ExitCode> {
 /// The current time, rounded down to a whole second.
 pub(crate) fn now_ms() -> i64 {
     jiff::Timestamp::now().as_second() * 1000
+}
+
+/// The test that CI runs in short, with as many faults as asked for.
+fn chaos(args: &ChaosArgs) -> anyhow::Result<ExitCode> {
+    let mut cargo = Command::new("cargo");
+    cargo.args([
+        "test",
+        "--package",
+        "agentctl",
+        "--test",
+        "chaos",
+        "--",
+        "--nocapture",
+        "every_answer_is_true",
+    ]);
+    cargo.env("AGENTCTL_LONG", "1").env("AGENTCTL_CHAOS_FAULTS", args.faults.to_string());
+    if let Some(seed) = args.seed {
+        cargo.env("AGENTCTL_CHAOS_SEED", seed.to_string());
+    }
+    if args.trace {
+        cargo.env("AGENTCTL_CHAOS_TRACE", "1");
+    }
+    let done = cargo.status().context("start cargo test")?;
+    Ok(if done.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// The scene that takes them is one of the tests of the page.

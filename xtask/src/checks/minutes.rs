@@ -112,6 +112,7 @@ fn group_of(binary: &str) -> &'static str {
     match (krate, file) {
         (_, "daemon") => "daemon",
         (_, "web_page") => "page",
+        (_, "chaos") => "chaos",
         ("agentctl", _) => "cli",
         _ => "crates",
     }
@@ -167,6 +168,7 @@ mod tests {
             ("agentctl::places_paths", "cli"),
             ("agentctl::daemon", "daemon"),
             ("agentctl::web_page", "page"),
+            ("agentctl::chaos", "chaos"),
             ("agentctl::real_claude_code", "real claude-code"),
             ("agentctl::real_steer_pi", "real pi"),
             ("agentctl::real_launch", "real several"),
@@ -181,8 +183,8 @@ mod tests {
         let budget = budget(&std::fs::read_to_string(workspace::root().join("CONTRIBUTING.md")).unwrap());
         let steps =
             Step::value_variants().iter().filter(|step| **step != Step::Tests).map(|step| step.name());
-        let tests =
-            ["test build", "unit", "crates", "cli", "daemon", "page", "real several"].map(str::to_owned);
+        let tests = ["test build", "unit", "crates", "cli", "daemon", "chaos", "page", "real several"]
+            .map(str::to_owned);
         let real = REAL.map(|(_, group)| group.to_owned());
         let mut groups: Vec<String> = steps.chain(tests).chain(real).chain([ALL.to_owned()]).collect();
         groups.sort();

@@ -139,7 +139,7 @@ impl House {
         self.serving(command)
     }
 
-    fn serving(&self, command: Command) -> Background {
+    pub(crate) fn serving(&self, command: Command) -> Background {
         let mut daemon = Background::spawn(&self.home, command);
         until_seen(SOON, "the daemon to serve", || {
             if let Some(ended) = daemon.try_wait() {
@@ -177,7 +177,11 @@ impl House {
 
     #[track_caller]
     pub(crate) fn write(&self, method: &str, target: &str, body: &str) -> Reply {
-        self.send(&format!(
+        self.try_write(method, target, body).expect("the daemon answers")
+    }
+
+    pub(crate) fn try_write(&self, method: &str, target: &str, body: &str) -> Option<Reply> {
+        self.try_send(&format!(
             "{method} {target} HTTP/1.1\r\nHost: agentctl\r\nConnection: close\r\n\
              Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
             body.len()

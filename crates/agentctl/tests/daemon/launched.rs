@@ -15,39 +15,7 @@ use crate::webhooks::{Receiver, configure, pending};
 
 /// A stand-in for Claude Code that can be launched: it takes its id, works until the gate is opened, and ends
 /// well.
-const AGENT: &str = r#"#!/bin/sh
-while [ $# -gt 0 ]; do
-  case "$1" in --session-id|--resume) id=$2 ;; esac
-  shift
-done
-cat > "$HOME/input"
-ulimit -Sn > "$HOME/limit"
-root=$HOME/.claude
-mkdir -p "$root/sessions" "$root/projects/-work"
-start=$(cut -d' ' -f22 /proc/$$/stat)
-record() {
-  printf '{"type":"%s","uuid":"%s","sessionId":"%s","cwd":"%s","timestamp":"%s","message":%s}\n' "$1" \
-    "$(cat /proc/sys/kernel/random/uuid)" "$id" "$PWD" "$(date -u +%Y-%m-%dT%H:%M:%S.%3NZ)" "$2" \
-    >> "$root/projects/-work/$id.jsonl"
-}
-say() {
-  printf '{"pid":%s,"sessionId":"%s","cwd":"%s","procStart":"%s","kind":"interactive","status":"%s"}' \
-    $$ "$id" "$PWD" "$start" "$1" > "$root/sessions/$$.json"
-}
-reply() {
-  record assistant '{"role":"assistant","model":"m","content":[{"type":"text","text":"'"$1"'"}],"stop_reason":'"$2"',"usage":{"input_tokens":1,"output_tokens":1}}'
-}
-record user '{"role":"user","content":"do it"}'
-reply begun null
-say busy
-while [ ! -e "$HOME/gate" ]; do sleep 0.02; done
-reply done '"end_turn"'
-rm "$root/sessions/$$.json"
-if [ -e "$HOME/break" ]; then
-  mv "$root/projects" "$root/aside"
-  echo "no folder" > "$root/projects"
-fi
-"#;
+const AGENT: &str = include_str!("agent.sh");
 
 pub(crate) struct Scene {
     pub(crate) house: House,

@@ -15,7 +15,7 @@ pub(crate) struct StandIn {
     pub(crate) id: String,
     child: Option<Child>,
     registry: File,
-    transcript: PathBuf,
+    pub(crate) transcript: PathBuf,
     cwd: String,
 }
 
@@ -46,13 +46,18 @@ impl StandIn {
         let registry = File::create(registry.join(format!("{}.json", child.id()))).unwrap();
         let transcript = project.join(format!("{id}.jsonl"));
         let stand_in = Self { id, child: Some(child), registry, transcript, cwd };
-        stand_in.record(&json!({"type": "user", "message": {"role": "user", "content": "do it"}}));
+        stand_in.ask();
         stand_in.say("busy");
         stand_in
     }
 
-    fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.child.as_ref().unwrap().id()
+    }
+
+    /// Records a message to it, with which a turn begins.
+    pub(crate) fn ask(&self) {
+        self.record(&json!({"type": "user", "message": {"role": "user", "content": "do it"}}));
     }
 
     /// Changes what its registry file reports, wherever that folder is by now.
