@@ -401,6 +401,9 @@ impl World {
                 let covered = disks.take_claude_away();
                 self.check(what, Unheard::Away("claude-code"), true);
                 drop(covered);
+                // A survey that began while they were away may still be told of. One that tells of this agent came later.
+                let later = Actor::claude(&self.house);
+                self.welcome(later);
                 self.check_stream(what);
                 self.stream.heard().may_be_gone = false;
             }
