@@ -117,8 +117,8 @@ impl World {
         let sessions = list["sessions"].as_array().unwrap();
         let of = |name: &str| sessions.iter().filter(|one| one["host"] == name).count();
         let find = |name: &str| rows.iter().find(|row| row["name"] == name);
-        let names = self.hosts.iter().map(|host| (host.name.as_str(), host.road));
-        for (name, road) in names {
+        for Host { name, road, agent, .. } in &self.hosts {
+            let (name, road) = (name.as_str(), *road);
             if row == Row::NoBus && road == Road::Nats {
                 if find(name).is_some() || of(name) > 0 {
                     return Some(format!("{name} is told of without a bus"));
@@ -130,8 +130,12 @@ impl World {
             if is_hit && row == Row::Failed {
                 continue;
             }
-            if told["coverage"] != "complete" || of(name) != SESSIONS {
+            if told["coverage"] != "complete" || of(name) != SESSIONS + 1 {
                 return Some(format!("{name} has {} sessions: {told:#}", of(name)));
+            }
+            let live = sessions.iter().find(|one| one["host"] == name && one["id"] == agent.id());
+            if live.is_none_or(|live| live["status"] != agent.status()) {
+                return Some(format!("the agent of {name} is {}: {live:#?}", agent.status()));
             }
             if told["tookMs"].as_u64().unwrap() >= u64::try_from(TIMEOUT.as_millis()).unwrap() {
                 return Some(format!("{name} came late: {told:#}"));
