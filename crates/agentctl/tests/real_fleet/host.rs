@@ -7,12 +7,11 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use agentctl_testkit::{Background, Signal, TestHome, tools, until};
+use agentctl_testkit::{Background, Near, Signal, TestHome, tools, until};
 use serde_json::json;
 
 use crate::house::exchange;
 use crate::network::Network;
-use crate::ssh::Near;
 use crate::stand_in::StandIn;
 
 pub(crate) const PATIENCE: Duration = Duration::from_mins(2);

@@ -23,8 +23,6 @@ mod host;
 mod house;
 mod ledger;
 mod network;
-#[path = "../ssh/mod.rs"]
-mod ssh;
 #[path = "../daemon/stand_in.rs"]
 #[allow(dead_code, reason = "another test's room, of which a part is used")]
 mod stand_in;

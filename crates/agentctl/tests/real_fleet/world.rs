@@ -2,14 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use agentctl_testkit::{Background, NatsServer, nats, skip, until_seen};
+use agentctl_testkit::{Background, NatsServer, Near, nats, skip, until_seen};
 use serde_json::Value;
 
 use crate::faults::{Fault, Row};
 use crate::host::{Host, PATIENCE, Road, SESSIONS};
 use crate::ledger::Ledger;
 use crate::network;
-use crate::ssh::Near;
 
 /// How long each machine may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -28,7 +27,7 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn set() -> Option<Self> {
         network::begin();
-        let near = Near::set()?;
+        let near = Near::set(env!("CARGO_BIN_EXE_agentctl"))?;
         let ports: Vec<u16> = (0..SERVERS).map(|_| nats::free_port()).collect();
         let routes: Vec<String> = ports.iter().map(|port| format!("nats://127.0.0.1:{port}")).collect();
         let mut servers = Vec::new();

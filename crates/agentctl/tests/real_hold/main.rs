@@ -28,8 +28,6 @@ mod road;
 mod roads;
 mod rounds;
 mod servers;
-#[path = "../ssh/mod.rs"]
-mod ssh;
 #[path = "../steer/mod.rs"]
 mod steer;
 mod twenty;
@@ -38,11 +36,10 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use agentctl_testkit::{Background, Output, TestHome, until, until_seen};
+use agentctl_testkit::{Background, Near, Output, TestHome, until, until_seen};
 use manner::{Agent, RUNNER};
 use road::{Begun, Client, Road};
 use serde_json::{Value, json};
-use ssh::Near;
 use steer::{ENDLESS, Scene};
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(90);

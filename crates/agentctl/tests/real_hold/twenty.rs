@@ -6,13 +6,12 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use agentctl_testkit::{Background, Output, TestHome, until_seen};
+use agentctl_testkit::{Background, Near, Output, TestHome, until_seen};
 use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::claude::CLAUDE_CODE;
 use crate::over_nats::Desk;
-use crate::ssh::Near;
 use crate::steer::Scene;
 use crate::{road, rounds};
 
@@ -218,7 +217,7 @@ fn twenty_machines_are_one_list_over_nats() {
 
 #[test]
 fn twenty_machines_are_one_list_over_ssh_whatever_happens_to_some() {
-    let Some(near) = Near::set() else { return };
+    let Some(near) = Near::set(env!("CARGO_BIN_EXE_agentctl")) else { return };
     let mut machines = Vec::new();
     for number in 0..count(MACHINES) {
         let Some(mut machine) = Machine::new(number) else { return };
