@@ -37,6 +37,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use agentctl_testkit::{Background, Near, Output, TestHome, until, until_seen};
+use house::forget_moments;
 use manner::{Agent, RUNNER};
 use road::{Begun, Client, Road};
 use serde_json::{Value, json};
@@ -211,6 +212,22 @@ impl Held<'_> {
     #[track_caller]
     pub(crate) fn status(&self) -> Value {
         self.stage.status(&self.id)
+    }
+
+    /// The road tells of it what its machine tells itself, but for how it is named from here.
+    #[track_caller]
+    pub(crate) fn is_told_alike(&self) {
+        let plain = |mut told: Value| {
+            forget_moments(&mut told);
+            for key in ["host", "next"] {
+                told.as_object_mut().unwrap().remove(key);
+            }
+            told
+        };
+        until_seen(PATIENCE, "the same answer on both sides", || {
+            let (far, own) = (plain(self.status()), plain(self.scene.status(&self.id)));
+            if far == own { Ok(()) } else { Err(format!("{far:#} {own:#}")) }
+        });
     }
 
     #[track_caller]
