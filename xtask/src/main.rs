@@ -38,7 +38,7 @@ enum Chore {
     BenchGateway(BenchGatewayArgs),
     /// Build Pi Rust for its tests, which are skipped without it (about an hour)
     PiRust,
-    /// Measure `agentctl list` of many machines over a NATS server
+    /// Measure `agentctl list` of many machines over a NATS server, and of some over ssh
     BenchHosts(BenchHostsArgs),
     /// Let everything around the agents fail at random, and compare every answer with the truth
     Chaos(ChaosArgs),
@@ -150,6 +150,9 @@ struct BenchHostsArgs {
     /// How many of 1,000 machines say nothing, in a run of its own
     #[arg(long, default_value_t = 100)]
     silent: usize,
+    /// How many machines are asked over ssh, in a run of its own
+    #[arg(long, default_value_t = 20)]
+    ssh: usize,
     /// Timed runs of each list
     #[arg(long, default_value_t = 5)]
     repeats: usize,
@@ -286,15 +289,15 @@ fn run_bench_gateway(args: BenchGatewayArgs) -> anyhow::Result<ExitCode> {
 
 fn run_bench_hosts(args: BenchHostsArgs) -> anyhow::Result<ExitCode> {
     // What is measured is another process, so this one may be of any build if the other is named.
-    let agentctl = match args.agentctl {
+    let agentctl = match args.agentctl.clone() {
         Some(named) => named,
         None => match measured_program(None)? {
             Some(agentctl) => agentctl,
             None => return again_optimised(),
         },
     };
-    let (hosts, silent, repeats, json) = (args.hosts, args.silent, args.repeats, args.json);
-    let options = bench::hosts::Options { hosts, silent, repeats, agentctl, json };
+    let BenchHostsArgs { hosts, silent, ssh, repeats, json, .. } = args;
+    let options = bench::hosts::Options { hosts, silent, ssh, repeats, agentctl, json };
     bench::hosts::run(&options).map(|()| ExitCode::SUCCESS)
 }
 

@@ -15,7 +15,7 @@ use agentctl_fleet::known_agents;
 use agentctl_fleet::{
     AdapterEntry, EndedServer, Fleet, Listing, Query, StopOptions, Unattended, Wanted, sort,
 };
-use agentctl_hosts::{Ask, Events, RoadFailure};
+use agentctl_hosts::{Ask, Events};
 use agentctl_model::text::counted;
 use agentctl_model::{EndedBy, Error, HostReport, Session, SessionKey, Surveyed};
 use jiff::Timestamp;
@@ -23,7 +23,7 @@ use jiff::Timestamp;
 use crate::cli::host_args;
 use crate::failure::Failure;
 use crate::link::Link;
-use crate::link::hosts::{Roster, RosterHost, is_here};
+use crate::link::hosts::{Roster, is_here};
 use crate::settings::Notify;
 use crate::surroundings::{Surroundings, clock};
 
@@ -136,8 +136,12 @@ impl Settings for DaemonContext {
         };
         let FarRequest { method, target, body } = request;
         let ask = Ask { method, target, accept: "application/json", body };
-        let longer = if ask.only_reads() { Duration::ZERO } else { PASSED_ON };
-        let answer = host.ask(ask, longer).map_err(|failure| self.unheard(&host, &failure))?;
+        let answer = if ask.only_reads() {
+            host.ask(ask, Duration::ZERO).map_err(|failure| host.unheard(&failure))
+        } else {
+            host.deed(ask, PASSED_ON)
+        };
+        let answer = answer.map_err(|failure| self.hinted(failure))?;
         Ok(Passed::Answered { status: answer.status, body: answer.body })
     }
 
@@ -152,7 +156,7 @@ impl Settings for DaemonContext {
             let is_here = is_here(host, &agentctl_fleet::own_name());
             return if is_here { Ok(None) } else { Err(error(host_args::unknown(host, &roster))) };
         };
-        host.listen(target, cursor).map(Some).map_err(|failure| self.unheard(&host, &failure))
+        host.listen(target, cursor).map(Some).map_err(|failure| self.hinted(host.unheard(&failure)))
     }
 }
 
@@ -171,8 +175,8 @@ pub(crate) fn notify_settings(notify: Notify, surroundings: &Surroundings) -> No
 }
 
 impl DaemonContext {
-    fn unheard(&self, host: &RosterHost, failure: &RoadFailure) -> Error {
-        let said = error(host.unheard(failure));
+    fn hinted(&self, failure: Failure) -> Error {
+        let said = error(failure);
         let hint = self.hint_for_daemon(Some(&said.message)).or(said.hint.clone());
         Error { hint, ..said }
     }

@@ -7,6 +7,7 @@
 //! - [`clients`]: clients of MCP and ACP that others wrote, in pinned versions.
 //! - [`sessions`]: made-up sessions, for tests that need no storage.
 //! - [`nats`]: a real server of the bus, and scripted hosts on it.
+//! - [`Near`]: a real sshd, and a home that asks other machines over it.
 //! - [`tools`]: validators and other checking programs from outside this project.
 //! - [`until`], [`until_seen`]: wait for a condition with a deadline.
 //! - [`skip`]: reports that a test cannot be run here. There is no other way to skip.
@@ -42,6 +43,7 @@ pub mod nats;
 mod pty;
 pub mod sessions;
 mod skip;
+mod ssh;
 pub mod tools;
 mod wait;
 
@@ -61,6 +63,7 @@ pub use pty::Pty;
 /// For [`Background::signal`].
 pub use rustix::process::Signal;
 pub use skip::{Skip, skip};
+pub use ssh::Near;
 pub use wait::{until, until_seen};
 
 /// A new random UUID, for session ids.

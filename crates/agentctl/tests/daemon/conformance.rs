@@ -2,32 +2,13 @@
 //! over HTTP.
 
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use agentctl_testkit::Output;
 use serde_json::{Value, json};
 
 pub(crate) use crate::house::forget_moments;
-use crate::house::{House, copy};
-
-/// Every recorded home: the one of this crate, and those of all agents.
-fn recorded() -> Vec<PathBuf> {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut homes = vec![here.join("tests/fixtures/home")];
-    let folders = |path: &Path| -> Vec<PathBuf> {
-        let entries = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
-        let mut folders: Vec<PathBuf> = entries.filter(|path| path.is_dir()).collect();
-        folders.sort();
-        folders
-    };
-    for agent in folders(&here.join("../../tests/recorded")) {
-        // These hold recorded protocols, not homes.
-        if !matches!(agent.file_name().and_then(|name| name.to_str()), Some("acp" | "holding" | "openclaw")) {
-            homes.extend(folders(&agent));
-        }
-    }
-    homes
-}
+use crate::house::{House, copy, recorded_homes};
 
 fn plain(output: &Output) -> (Option<i32>, Vec<Value>) {
     let mut lines: Vec<Value> =
@@ -40,7 +21,7 @@ fn plain(output: &Output) -> (Option<i32>, Vec<Value>) {
 fn every_recorded_home_gets_one_answer() {
     let house = House::new();
     let _daemon = house.daemon(&[]);
-    for (number, recorded) in recorded().iter().enumerate() {
+    for (number, recorded) in recorded_homes().iter().enumerate() {
         // Each home belongs to another caller: the daemon must read what the caller would.
         let home = house.home.work_dir(&format!("home-{number}"));
         copy(recorded, &home);

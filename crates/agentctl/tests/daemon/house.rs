@@ -236,6 +236,25 @@ pub(crate) fn forget_moments(value: &mut Value) {
     }
 }
 
+/// Every recorded home: the one of this crate, and those of all agents.
+pub(crate) fn recorded_homes() -> Vec<PathBuf> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut homes = vec![here.join("tests/fixtures/home")];
+    let folders = |path: &Path| -> Vec<PathBuf> {
+        let entries = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
+        let mut folders: Vec<PathBuf> = entries.filter(|path| path.is_dir()).collect();
+        folders.sort();
+        folders
+    };
+    for agent in folders(&here.join("../../tests/recorded")) {
+        // These hold recorded protocols, not homes.
+        if !matches!(agent.file_name().and_then(|name| name.to_str()), Some("acp" | "holding" | "openclaw")) {
+            homes.extend(folders(&agent));
+        }
+    }
+    homes
+}
+
 pub(crate) fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {

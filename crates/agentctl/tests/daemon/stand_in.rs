@@ -75,6 +75,12 @@ impl StandIn {
         self.registry.write_all_at(entry.as_bytes(), 0).unwrap();
     }
 
+    /// A further turn of the same process.
+    pub(crate) fn begin(&self) {
+        self.record(&json!({"type": "user", "message": {"role": "user", "content": "and this"}}));
+        self.say("busy");
+    }
+
     /// The end of its turn: the last record, then the registry.
     pub(crate) fn finish(&self) {
         let reply = json!({"role": "assistant", "model": "m", "content": [{"type": "text", "text": "done"}],

@@ -27,6 +27,8 @@ pub(crate) enum Fault {
     /// Everything on a machine stands still.
     Still(usize),
     DaemonKilled(usize),
+    /// What serves a machine over ssh is killed, so that the next one finds its daemon again, if it has one.
+    StreamKilled(usize),
     BusKilled,
     ServerKilled(usize),
     DiskFull(usize),
@@ -79,8 +81,8 @@ impl World {
     /// A short run has these kinds one after the other, each on machines by the dice; a long one has anything.
     pub(crate) fn choose(&self, round: usize, is_long: bool, dice: &mut Dice) -> Fault {
         let host = dice.below(self.hosts.len());
-        let kind = dice.below(8);
-        match if is_long { kind } else { round % 8 } {
+        let kind = dice.below(9);
+        match if is_long { kind } else { round % 9 } {
             0 => Fault::Cut(host),
             2 => Fault::DaemonKilled(host),
             3 => Fault::Lies(host, dice.pick(&LIES)),
@@ -88,6 +90,10 @@ impl World {
             5 => Fault::DiskFull(host),
             6 if tools::faketime().is_ok() => Fault::Clock(host),
             7 => Fault::BusKilled,
+            8 => {
+                let over_ssh = |host: &usize| self.hosts[*host].road == Road::Ssh;
+                Fault::StreamKilled(dice.pick(&(0..self.hosts.len()).filter(over_ssh).collect::<Vec<_>>()))
+            }
             _ => Fault::Still(host),
         }
     }
@@ -98,6 +104,7 @@ impl World {
             Fault::Cut(host) => self.hosts[host].network.cut(),
             Fault::Still(host) => self.hosts[host].network.signal(Signal::STOP),
             Fault::DaemonKilled(host) => self.hosts[host].kill(),
+            Fault::StreamKilled(host) => self.hosts[host].kill_streams(),
             Fault::BusKilled => self.servers.iter_mut().for_each(agentctl_testkit::NatsServer::kill),
             Fault::ServerKilled(server) => self.servers[server].kill(),
             Fault::DiskFull(host) => self.hosts[host].fill(),
@@ -133,17 +140,18 @@ impl World {
             Fault::DaemonKilled(host) if self.hosts[host].road == Road::Ssh => (None, Row::Complete),
             Fault::Cut(host) | Fault::Still(host) | Fault::DaemonKilled(host) => (name(host), Row::Failed),
             Fault::BusKilled => (None, Row::NoBus),
-            Fault::ServerKilled(_) => (None, Row::Complete),
+            Fault::ServerKilled(_) | Fault::StreamKilled(_) => (None, Row::Complete),
             Fault::DiskFull(host) | Fault::Clock(host) => (name(host), Row::Complete),
             Fault::Lies(host, _) if self.hosts[host].road == Road::Ssh => (name(host), Row::Failed),
             Fault::Lies(..) => (Some(LIAR.to_owned()), Row::Failed),
         }
     }
 
-    /// What is done on machines while the fault lasts. `None`: nothing can be done there.
+    /// What happens on machines while the fault lasts: agents go on everywhere, and what can be done is done.
     pub(crate) fn deeds_under(&mut self, fault: Fault) {
         for number in 0..self.hosts.len() {
             let host = &mut self.hosts[number];
+            host.agent.turns();
             match fault {
                 Fault::Still(hit) | Fault::DaemonKilled(hit) if hit == number => {}
                 // It is refused, and answered.
@@ -161,6 +169,7 @@ impl World {
             Fault::Cut(host) => self.hosts[host].network.mend(),
             Fault::Still(host) => self.hosts[host].network.signal(Signal::CONT),
             Fault::DaemonKilled(host) => self.hosts[host].start(None),
+            Fault::StreamKilled(_) => {}
             Fault::BusKilled => self.servers.iter_mut().for_each(agentctl_testkit::NatsServer::resume),
             Fault::ServerKilled(server) => self.servers[server].resume(),
             Fault::DiskFull(host) => self.hosts[host].empty(),

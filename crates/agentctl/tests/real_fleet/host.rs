@@ -7,12 +7,12 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use agentctl_testkit::{Background, Signal, TestHome, tools, until};
+use agentctl_testkit::{Background, Near, Signal, TestHome, tools, until};
 use serde_json::json;
 
 use crate::house::exchange;
 use crate::network::Network;
-use crate::ssh::Near;
+use crate::stand_in::StandIn;
 
 pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 /// How long a daemon may take for what it is asked on its own machine.
@@ -37,9 +37,37 @@ pub(crate) struct Host {
     _sshd: Option<Background>,
     /// The folders that were locked there, in order.
     pub(crate) deeds: Vec<String>,
+    /// An agent at work, whatever happens to the machine around it.
+    pub(crate) agent: Agent,
 }
 
-/// The sessions that each machine has.
+/// A live agent, and whether it is in a turn.
+pub(crate) struct Agent {
+    process: StandIn,
+    is_busy: bool,
+}
+
+impl Agent {
+    fn start(home: &TestHome) -> Self {
+        Self { process: StandIn::start(home), is_busy: true }
+    }
+
+    pub(crate) fn id(&self) -> &str {
+        &self.process.id
+    }
+
+    /// Ends its turn, or begins one.
+    pub(crate) fn turns(&mut self) {
+        self.is_busy = !self.is_busy;
+        if self.is_busy { self.process.begin() } else { self.process.finish() }
+    }
+
+    pub(crate) fn status(&self) -> &'static str {
+        if self.is_busy { "running" } else { "idle" }
+    }
+}
+
+/// The stopped sessions that each machine has.
 pub(crate) const SESSIONS: usize = 2;
 
 impl Host {
@@ -57,6 +85,7 @@ impl Host {
         }
         let mode = home.work_dir("machine").join("mode");
         let sshd = (road == Road::Ssh).then(|| sshd(name, &network, near));
+        let agent = Agent::start(&home);
         Self {
             name: name.to_owned(),
             road,
@@ -66,6 +95,7 @@ impl Host {
             daemon: None,
             _sshd: sshd,
             deeds: Vec::new(),
+            agent,
         }
     }
 
@@ -119,6 +149,12 @@ impl Host {
             daemon.signal(Signal::KILL);
             daemon.wait(PATIENCE);
         }
+    }
+
+    /// Kills what serves it over ssh, and not its daemon.
+    pub(crate) fn kill_streams(&self) {
+        let serving = self.home.processes().into_iter().filter(|(_, line)| line.contains("__serve-stdio"));
+        serving.for_each(|(pid, _)| self.home.signal(pid, Signal::KILL));
     }
 
     /// The status of an answer of its daemon, asked on the machine itself.

@@ -77,14 +77,45 @@ impl Ledger {
             until_seen(AGAIN, "the last deed of a machine to be told", || {
                 let told = self.of(host);
                 let is_told = told.contains(&Told::Deed(last)) || told.last() == Some(&Told::Reset);
-                if is_told {
+                // What its agent does now is told as well.
+                let last = self.last_word(host);
+                if is_told && last.as_deref() == Some(host.agent.status()) {
                     Ok(())
                 } else {
-                    Err(format!("{}: {told:?}\n{}", host.name, self.events.stderr()))
+                    Err(format!("{}: {told:?}, {last:?}\n{}", host.name, self.events.stderr()))
                 }
             });
         }
         self.check_all(hosts);
+    }
+
+    /// What the stream said last of the live agent of a machine. It never said that it had stopped.
+    fn last_word(&self, host: &Host) -> Option<String> {
+        let text = self.events.stdout();
+        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+        let mut last = None;
+        for line in whole.lines() {
+            let event: Value = serde_json::from_str(line).unwrap();
+            let kind = event["type"].as_str().unwrap();
+            if event["host"] != host.name.as_str() {
+                continue;
+            }
+            let is_of_it = event["sessionId"] == host.agent.id();
+            assert!(
+                !is_of_it || !matches!(kind, "session.stopped" | "session.gone"),
+                "{} lives: {event:#}",
+                host.agent.id()
+            );
+            let session = if kind == "snapshot" {
+                let all = event["sessions"].as_array().unwrap();
+                let live = all.iter().find(|one| one["id"] == host.agent.id());
+                Some(live.unwrap_or_else(|| panic!("{} lives: {event:#}", host.agent.id())))
+            } else {
+                Some(&event["session"]).filter(|_| is_of_it)
+            };
+            last = session.and_then(|session| Some(session["status"].as_str()?.to_owned())).or(last);
+        }
+        last
     }
 
     /// Every deed was told once and in order, but for those that a `reset` says were missed.

@@ -20,6 +20,7 @@ mod house;
 #[allow(dead_code, reason = "another test's room, of which a part is used")]
 mod line;
 mod manner;
+mod over_nats;
 mod over_ssh;
 mod pi;
 mod programs;
@@ -27,8 +28,6 @@ mod road;
 mod roads;
 mod rounds;
 mod servers;
-#[path = "../ssh/mod.rs"]
-mod ssh;
 #[path = "../steer/mod.rs"]
 mod steer;
 mod twenty;
@@ -37,11 +36,11 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use agentctl_testkit::{Background, Output, until, until_seen};
+use agentctl_testkit::{Background, Near, Output, TestHome, until, until_seen};
+use house::forget_moments;
 use manner::{Agent, RUNNER};
 use road::{Begun, Client, Road};
 use serde_json::{Value, json};
-use ssh::Near;
 use steer::{ENDLESS, Scene};
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
@@ -53,6 +52,7 @@ pub(crate) struct Stage {
     road: Road,
     /// The machine that asks, where this one is another machine.
     near: Option<Near>,
+    desk: Option<over_nats::Desk>,
     _daemon: Option<Background>,
 }
 
@@ -62,13 +62,20 @@ impl Stage {
         let scene = Scene::with_model(rounds::model(), agent.name, agent.settle)?;
         let scene = Scene { model_name: agent.model, ..scene };
         let near = if road == Road::Ssh { Some(over_ssh::near(&scene)?) } else { None };
-        let daemon = matches!(road, Road::Daemon | Road::Http).then(|| road::open(&scene));
-        Some(Self { agent, scene, road, near, _daemon: daemon })
+        let desk = if road == Road::Nats { Some(over_nats::Desk::set()?) } else { None };
+        if let Some(desk) = &desk {
+            desk.serve(&scene.home, "box");
+        }
+        let daemon = matches!(road, Road::Daemon | Road::Http | Road::Nats).then(|| road::open(&scene));
+        if let Some(desk) = &desk {
+            desk.hears(&["box".to_owned()]);
+        }
+        Some(Self { agent, scene, road, near, desk, _daemon: daemon })
     }
 
     /// A scene that is set already, without a daemon.
     pub(crate) fn alone(agent: &'static Agent, scene: Scene) -> Self {
-        Self { agent, scene, road: Road::Alone, near: None, _daemon: None }
+        Self { agent, scene, road: Road::Alone, near: None, desk: None, _daemon: None }
     }
 
     pub(crate) fn run(&self, arguments: &[&str]) -> Output {
@@ -80,8 +87,8 @@ impl Stage {
                 self.scene.home.run(command)
             }
             Road::Http => Client::of(&self.scene).run(arguments, &self.scene.cwd),
-            Road::Ssh => {
-                let home = &self.near().home;
+            Road::Ssh | Road::Nats => {
+                let home = self.asks_from();
                 home.run(home.agentctl_command(&self.seen_from_near(arguments)))
             }
         }
@@ -89,6 +96,11 @@ impl Stage {
 
     pub(crate) fn near(&self) -> &Near {
         self.near.as_ref().expect("this road leads through ssh")
+    }
+
+    /// The home of the machine that asks.
+    fn asks_from(&self) -> &TestHome {
+        self.desk.as_ref().map_or_else(|| &self.near().home, |desk| &desk.home)
     }
 
     /// A command as it is typed on the machine that asks.
@@ -102,8 +114,8 @@ impl Stage {
 
     /// A command that is still at work when this returns.
     fn begin(&self, arguments: &[&str]) -> Begun {
-        if self.road == Road::Ssh {
-            let home = &self.near().home;
+        if matches!(self.road, Road::Ssh | Road::Nats) {
+            let home = self.asks_from();
             let command = home.agentctl_command(&self.seen_from_near(arguments));
             return Begun::Command(Background::spawn(home, command));
         }
@@ -200,6 +212,22 @@ impl Held<'_> {
     #[track_caller]
     pub(crate) fn status(&self) -> Value {
         self.stage.status(&self.id)
+    }
+
+    /// The road tells of it what its machine tells itself, but for how it is named from here.
+    #[track_caller]
+    pub(crate) fn is_told_alike(&self) {
+        let plain = |mut told: Value| {
+            forget_moments(&mut told);
+            for key in ["host", "next"] {
+                told.as_object_mut().unwrap().remove(key);
+            }
+            told
+        };
+        until_seen(PATIENCE, "the same answer on both sides", || {
+            let (far, own) = (plain(self.status()), plain(self.scene.status(&self.id)));
+            if far == own { Ok(()) } else { Err(format!("{far:#} {own:#}")) }
+        });
     }
 
     #[track_caller]

@@ -3,19 +3,18 @@
 
 use std::fs;
 
-use agentctl_testkit::{Background, until, until_seen};
+use agentctl_testkit::{Background, Near, until, until_seen};
 use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::claude::CLAUDE_CODE;
 use crate::road::Road;
-use crate::ssh::Near;
 use crate::steer::Scene;
 use crate::{PATIENCE, Stage, rounds};
 
 /// A machine that asks the one of this scene over ssh, where it is called box.
 pub(crate) fn near(scene: &Scene) -> Option<Near> {
-    let near = Near::set()?;
+    let near = Near::set(env!("CARGO_BIN_EXE_agentctl"))?;
     let program = near.program_of(&scene.home, "agentctl");
     near.configure_program(&program, "60s");
     Some(near)

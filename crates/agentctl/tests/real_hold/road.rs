@@ -20,6 +20,8 @@ pub(crate) enum Road {
     Http,
     /// The command line of another machine, over ssh.
     Ssh,
+    /// The same over a nats-server, which the daemon of the machine serves.
+    Nats,
 }
 
 /// Runs a daemon in the home of a scene and waits until it serves.

@@ -12,6 +12,9 @@ fn whole(agent: &'static Agent, road: Road) {
         return;
     }
     let Some(stage) = Stage::set(agent, road) else { return };
+    if road == Road::Nats && !(agent.arguments)(&stage.scene).is_empty() {
+        return skip("the bus passes no arguments on to an agent");
+    }
     rounds::all(&stage);
     rounds::two_in_two_worktrees(&stage);
     if road != Road::Http {
@@ -37,6 +40,11 @@ macro_rules! over_every_road {
             #[test]
             fn by_ssh() {
                 whole(&$agent, Road::Ssh);
+            }
+
+            #[test]
+            fn by_nats() {
+                whole(&$agent, Road::Nats);
             }
 
             #[test]

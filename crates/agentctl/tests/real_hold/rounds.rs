@@ -62,6 +62,7 @@ fn hears_in_mid_turn(held: &Held<'_>) {
     assert_eq!(held.send("[[hang:third]] third"), "now");
     held.scene.model.wait_turn("[[hang:third]] third", 0);
     assert_eq!(held.status()["status"], "running");
+    held.is_told_alike();
     let fourth = "[[text:four]] fourth";
     match held.stage.agent.mid_turn {
         MidTurn::Now => {
@@ -96,6 +97,7 @@ fn is_asked(held: &Held<'_>, asks: Asks) {
     let request = pending["id"].as_str().unwrap();
     let kinds: Vec<_> = pending["options"].as_array().unwrap().iter().map(|option| &option["kind"]).collect();
     assert!(kinds.contains(&&json!("allow-once")), "{pending:#}");
+    held.is_told_alike();
     let wrong = held.refused("approve", &["--request", "another"]);
     assert!(wrong.contains("does not wait"), "{wrong}");
     held.refused("answer", &["some words"]);

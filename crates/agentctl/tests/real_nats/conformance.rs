@@ -1,32 +1,13 @@
 //! A machine answers the bus as it answers its own socket.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use agentctl_hosts::nats::message::PART;
 use serde_json::{Value, json};
 
-use crate::house::{copy, forget_moments};
+use crate::house::{copy, forget_moments, recorded_homes};
 use crate::scene::{Asker, Machine, door, get, open_server, reach};
-
-/// Every recorded home: the one of this crate, and those of all agents.
-fn recorded() -> Vec<PathBuf> {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut homes = vec![here.join("tests/fixtures/home")];
-    let folders = |path: &Path| -> Vec<PathBuf> {
-        let entries = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
-        let mut folders: Vec<PathBuf> = entries.filter(|path| path.is_dir()).collect();
-        folders.sort();
-        folders
-    };
-    for agent in folders(&here.join("../../tests/recorded")) {
-        // These hold recorded protocols, not homes.
-        if !matches!(agent.file_name().and_then(|name| name.to_str()), Some("acp" | "holding" | "openclaw")) {
-            homes.extend(folders(&agent));
-        }
-    }
-    homes
-}
 
 /// Puts a recorded home in the place of the machine's, but for what is agentctl's own.
 fn move_in(machine: &Machine, recorded: &Path) {
@@ -64,7 +45,7 @@ fn every_recorded_home_gets_the_answer_of_its_socket() {
         assert_eq!(far, near, "{target}");
         near
     };
-    for recorded in recorded() {
+    for recorded in recorded_homes() {
         move_in(&machine, &recorded);
         let list = same("/v1/sessions?since=all&all-agents=true&usage=true");
         same("/v1/sessions?since=all&limit=1&sort=name");

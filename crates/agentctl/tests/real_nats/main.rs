@@ -10,7 +10,11 @@ mod faults;
 #[allow(dead_code, reason = "another test's room, of which a part is used")]
 mod house;
 mod many;
+mod refusals;
 mod rights;
 mod scene;
 mod secure;
+#[path = "../daemon/stand_in.rs"]
+#[allow(dead_code, reason = "another test's room, of which a part is used")]
+mod stand_in;
 mod streams;

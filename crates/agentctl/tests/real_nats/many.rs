@@ -91,6 +91,6 @@ fn names_and_ids_of_the_bus_are_completed_and_its_conversations_read() {
     assert!(run(&["adapters", "--host", "dev1"]).ok().stdout.contains("codex"));
     // Who serves to read sets no fuse.
     let refused = run(&["fuse", "set", "/tmp", "--ttl", "1h", "--host", "dev1"]);
-    assert_eq!(refused.code, Some(6), "{refused:?}");
+    assert_eq!(refused.code, Some(7), "{refused:?}");
     assert!(refused.stderr.contains("read and not act"), "{refused:?}");
 }

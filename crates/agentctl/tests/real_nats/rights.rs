@@ -22,14 +22,14 @@ use crate::scene::{Asker, Machine, PATIENCE, connect, door, get, named, post, re
 const COMES: Duration = Duration::from_secs(1);
 
 /// The server of docs/hosts.md, with keys that `agentctl hosts key` made, and one account more.
-struct Guarded {
+pub(crate) struct Guarded {
     server: NatsServer,
     keys: BTreeMap<&'static str, PathBuf>,
     admin: Asker,
 }
 
 impl Guarded {
-    fn set() -> Option<Self> {
+    pub(crate) fn set() -> Option<Self> {
         let admin = Asker::new();
         let folder = admin.home.work_dir("keys");
         let mut keys = BTreeMap::new();
@@ -62,11 +62,11 @@ impl Guarded {
         format!("nkey = \"{}\"", self.keys[user].display())
     }
 
-    fn machine(&self, name: &str, more: &str) -> Machine {
+    pub(crate) fn machine(&self, name: &str, more: &str) -> Machine {
         Machine::start(name, &self.server.url(), &format!("{}\n{more}", self.key_line(name)))
     }
 
-    fn asker(&self, name: &str) -> Asker {
+    pub(crate) fn asker(&self, name: &str) -> Asker {
         let asker = Asker::new();
         asker.configure(&self.server.url(), name, &self.key_line(name));
         asker
@@ -151,6 +151,21 @@ fn the_documented_rights_are_enough_and_a_reader_cannot_act() {
         assert_eq!(nobody.kind(), RequestErrorKind::NoResponders);
     });
     assert_eq!((locks(&machine), locks(&second)), (1, 0));
+
+    // Nor is one that is asked of all.
+    let nonce = "0123456789abcdef0123456789abcdef";
+    on_runtime(async {
+        let bob = guarded.client("bob", "bob").await;
+        let mut heard = bob.subscribe(subjects::answers(&named("bob"), nonce)).await.unwrap();
+        bob.flush().await.unwrap();
+        let deed =
+            RequestHead { asker: Some("bob".into()), nonce: Some(nonce.into()), ..head("POST", "/v1/locks") };
+        let payload = message::encode(&deed, other.as_bytes());
+        bob.publish(subjects::fan_out(subjects::bucket(&machine.name)), payload.into()).await.unwrap();
+        let reply = tokio::time::timeout(PATIENCE, heard.next()).await.unwrap().unwrap();
+        assert_eq!(message::decode_answer(&reply.payload).unwrap().0.status, 403);
+    });
+    assert_eq!(locks(&machine), 1);
 
     // What the file takes back is taken back at once, although the daemon still listens.
     machine.configure(&guarded.server.url(), &format!("{}\nserve = \"read\"", guarded.key_line("dev1")));

@@ -78,8 +78,9 @@ fn events_are_kept_only_where_it_was_asked_for() {
     let made = asker.home.agentctl(&["hosts", "init"]).ok().stdout;
     assert!(made.contains("for 2d"), "{made}");
     assert_eq!(ask("INFO", json!({}))["config"]["max_age"], 172_800_000_000_000_u64);
-    let machine = Machine::start("dev1", &server.url(), "serve = \"act\"");
-    let mut road = reach(&door(&server.url(), "ann", None), &machine.name);
+    let mut machine = Machine::start("dev1", &server.url(), "serve = \"act\"");
+    let bus = door(&server.url(), "ann", None);
+    let mut road = reach(&bus, &machine.name);
     let (status, locked) =
         post(&mut road, "/v1/locks", &json!({"directory": machine.house.home.work_dir("locked")}));
     assert_eq!(status, 200, "{locked:#}");
@@ -90,6 +91,14 @@ fn events_are_kept_only_where_it_was_asked_for() {
     let kept = data_encoding::BASE64.decode(kept.as_bytes()).unwrap();
     let kept: Value = serde_json::from_slice(&kept).unwrap();
     assert!(kept["cursor"].is_string() && kept["type"] == "lock.acquired", "{kept:#}");
+    // What happened while no daemon looked is in no history, so a new one says that something was missed.
+    machine.daemon = None;
+    machine.resume();
+    let cursor = kept["cursor"].as_str().unwrap();
+    let mut events = until(PATIENCE, "the new daemon on the bus", || {
+        connect(&bus, &machine.name).ok()?.listen("/v1/events", Some(cursor), PATIENCE).ok()
+    });
+    assert_eq!(events.next(Some(PATIENCE)).unwrap().unwrap().kind, "reset");
     let again = asker.home.agentctl(&["hosts", "init"]).ok().stdout;
     assert!(again.contains("already"), "{again}");
     asker.configure(&server.url(), "ann", "history = \"never\"");

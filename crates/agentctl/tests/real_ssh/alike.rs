@@ -1,7 +1,5 @@
 //! Another machine gives the answers over ssh that it gives itself, for every recorded home.
 
-use std::path::{Path, PathBuf};
-
 use agentctl_testkit::Output;
 use serde_json::Value;
 
@@ -11,26 +9,7 @@ use crate::Scene;
 #[allow(dead_code, reason = "another test's room, of which a part is used")]
 pub(crate) mod house;
 
-use house::{copy, forget_moments};
-
-/// Every recorded home: the one of this crate, and those of all agents.
-fn recorded() -> Vec<PathBuf> {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut homes = vec![here.join("tests/fixtures/home")];
-    let folders = |path: &Path| -> Vec<PathBuf> {
-        let entries = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
-        let mut folders: Vec<PathBuf> = entries.filter(|path| path.is_dir()).collect();
-        folders.sort();
-        folders
-    };
-    for agent in folders(&here.join("../../tests/recorded")) {
-        // These hold recorded protocols, not homes.
-        if !matches!(agent.file_name().and_then(|name| name.to_str()), Some("acp" | "holding" | "openclaw")) {
-            homes.extend(folders(&agent));
-        }
-    }
-    homes
-}
+use house::{copy, forget_moments, recorded_homes};
 
 /// What may differ: moments, and what the machine is called and how it was reached.
 fn plain(output: &Output) -> (Option<i32>, Vec<Value>) {
@@ -65,7 +44,7 @@ fn every_recorded_home_answers_over_ssh_as_it_answers_itself() {
     let Some(scene) = Scene::set() else { return };
     let is_long = std::env::var_os("AGENTCTL_LONG").is_some();
     // Some of the homes are enough for the daily run.
-    for (number, recorded) in recorded().iter().enumerate().step_by(if is_long { 1 } else { 9 }) {
+    for (number, recorded) in recorded_homes().iter().enumerate().step_by(if is_long { 1 } else { 9 }) {
         let home = scene.far.work_dir(&format!("home-{number}"));
         copy(recorded, &home);
         let login = format!("export HOME='{}'", home.display());

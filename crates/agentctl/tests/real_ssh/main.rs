@@ -3,12 +3,14 @@
 #![allow(clippy::disallowed_methods, reason = "the test sets up sshd and its keys")]
 
 mod alike;
+mod events;
 mod every;
 mod faults;
 mod http;
 mod names;
-#[path = "../ssh/mod.rs"]
-mod ssh;
+#[path = "../daemon/stand_in.rs"]
+#[allow(dead_code, reason = "another test's room, of which a part is used")]
+mod stand_in;
 
 use std::fs;
 use std::net::TcpListener;
@@ -16,10 +18,12 @@ use std::ops::Deref;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
-use agentctl_testkit::{TestHome, until};
+use agentctl_testkit::{Near, TestHome, until};
 use serde_json::Value;
-use ssh::{Near, PATIENCE};
+
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// A home that asks, and another machine with a home of its own.
 struct Scene {
@@ -37,7 +41,7 @@ impl Deref for Scene {
 
 impl Scene {
     fn set() -> Option<Self> {
-        let near = Near::set()?;
+        let near = Near::set(env!("CARGO_BIN_EXE_agentctl"))?;
         Some(Self { near, far: TestHome::with_agentctl(env!("CARGO_BIN_EXE_agentctl")) })
     }
 

@@ -192,3 +192,14 @@ fn one_machine_by_two_names_is_told_once() {
     );
     assert_eq!(scene.home.agentctl(&["status", "bbbb", "--host", "all"]).code, Some(4));
 }
+
+/// What a machine advises is typed here with its name.
+#[test]
+fn the_hint_of_a_refusal_names_the_session_as_it_is_typed_here() {
+    let Some(scene) = Scene::with_box() else { return };
+    transcript(&scene.far, FAR, "there");
+    let refused = scene.home.agentctl(&["approve", &format!("box/{FAR}")]);
+    assert_eq!(refused.code, Some(7), "{refused:?}");
+    let hint = refused.stderr.lines().find(|line| line.starts_with("hint: ")).unwrap().to_owned();
+    assert!(hint.contains(&format!(" box/{FAR}")) && !hint.contains(&format!(" {FAR}")), "{hint}");
+}

@@ -212,11 +212,12 @@ fn serve(
         let _inside = runtime.enter();
         port::reopen(shared);
     }
-    watching.await_first_survey(shared);
+    watching.await_first_looks();
+    shared.has_surveyed.send_replace(true);
     launches::announce_abandoned(shared);
     start_senders(shared)?;
     let expiring = start_thread("fuses", shared, run_fuses)?;
-    let waiting = start_thread("own-files", shared, own_files::watch)?;
+    let waiting = start_thread("own-files", shared, |shared| own_files::watch(shared, || {}))?;
     shared.log.say(&format!("agentctl {} serves {}", shared.version, shared.home.socket().display()));
     if let Some(http) = shared.http {
         shared.log.say(&format!("and http://{http}, with the token of {}", shared.home.token().display()));
@@ -257,11 +258,10 @@ struct WatchThreads {
 
 impl WatchThreads {
     /// A status request must not report an empty view only because no survey has finished yet.
-    fn await_first_survey(&self, shared: &Shared) {
+    fn await_first_looks(&self) {
         for first in &self.first_looks {
             let _ = first.recv_timeout(FIRST_SURVEY);
         }
-        shared.has_surveyed.send_replace(true);
     }
 }
 
@@ -288,8 +288,14 @@ pub(crate) fn watch_on_demand(shared: &Arc<Shared>) {
         return;
     }
     let started = start_watching(shared).and_then(|watching| {
-        start_thread("own-files", shared, own_files::watch)?;
-        start_thread("first-survey", shared, move |shared| watching.await_first_survey(shared))
+        start_thread("own-files", shared, move |shared| {
+            // Directories that sessions held before are no news, and what is locked once the reader is told how things
+            // stand is.
+            watching.await_first_looks();
+            own_files::watch(shared, || {
+                shared.has_surveyed.send_replace(true);
+            });
+        })
     });
     // Without threads nothing will ever be seen, and the reader is not left waiting for the first survey.
     if started.is_err() {

@@ -17,8 +17,9 @@ const SWEEP: Duration = Duration::from_secs(15);
 /// The output of agents and our own log lie there too; their writes must not keep this thread busy.
 const REST: Duration = Duration::from_millis(50);
 
-/// Runs until the daemon stops.
-pub(crate) fn watch(shared: &Arc<Shared>) {
+/// Runs until the daemon stops. `begun` is called once it is known how things stand, from which on changes are told.
+pub(crate) fn watch(shared: &Arc<Shared>, begun: impl FnOnce()) {
+    let mut begun = Some(begun);
     let mut watcher = Watcher::new(shared.own_files.clone());
     let targets = vec![
         WatchTarget::new(shared.home.folder(), 0),
@@ -36,6 +37,9 @@ pub(crate) fn watch(shared: &Arc<Shared>) {
             shared.log.say(&format!("the outbox cannot be read: {error}"));
         }
         let next_end = holders.update(shared);
+        if let Some(begun) = begun.take() {
+            begun();
+        }
         let left = next_end.and_then(|end| Duration::try_from(end.duration_since(clock::now())).ok());
         let serving = || *shared.phase.borrow() == Phase::Serving;
         if serving() && !watcher.wait(left.unwrap_or(SWEEP).min(SWEEP)).by_nothing() {

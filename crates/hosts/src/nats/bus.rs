@@ -119,7 +119,7 @@ impl Bus {
 }
 
 impl Line {
-    /// Sends a request and waits for its one answer.
+    /// Sends a request and waits for its one answer, or for the server to say that it is not let through.
     pub(super) async fn request(
         &self,
         subject: String,
@@ -127,14 +127,29 @@ impl Line {
         timeout: Duration,
     ) -> Result<Vec<u8>, Unanswered> {
         let request = Request::new().payload(payload.into()).timeout(Some(timeout));
-        match self.client.send_request(subject.clone(), request).await {
+        // What was said before is not about this request: rights change.
+        let mut words = self.words.clone();
+        words.mark_unchanged();
+        let refused = async {
+            while words.changed().await.is_ok() {
+                if let Some(why) = about(&subject, words.borrow().as_deref()) {
+                    return why;
+                }
+            }
+            std::future::pending().await
+        };
+        let answered = tokio::select! {
+            answered = self.client.send_request(subject.clone(), request) => answered,
+            why = refused => return Err(why),
+        };
+        match answered {
             Ok(message) => Ok(message.payload.into()),
             Err(error) => Err(match error.kind() {
                 RequestErrorKind::NoResponders => Unanswered::NobodyListens,
                 RequestErrorKind::TimedOut if self.client.connection_state() != ServerState::Connected => {
                     Unanswered::Failed("no server answers".to_owned())
                 }
-                RequestErrorKind::TimedOut => self.forbidden(&subject).unwrap_or(Unanswered::Silent),
+                RequestErrorKind::TimedOut => Unanswered::Silent,
                 _ => Unanswered::Failed(error.to_string()),
             }),
         }
@@ -142,8 +157,12 @@ impl Line {
 
     /// What the server said against this subject, if that is why there is no answer.
     pub(super) fn forbidden(&self, subject: &str) -> Option<Unanswered> {
-        let words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
-        let words = words.as_ref().filter(|words| words.contains(subject))?;
-        Some(Unanswered::Forbidden(agentctl_model::text::one_line(words)))
+        about(subject, self.words.borrow().as_deref())
     }
+}
+
+/// What the server said, if it is against this subject.
+fn about(subject: &str, words: Option<&str>) -> Option<Unanswered> {
+    let words = words.filter(|words| words.contains(subject))?;
+    Some(Unanswered::Forbidden(agentctl_model::text::one_line(words)))
 }

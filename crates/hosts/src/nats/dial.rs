@@ -4,7 +4,7 @@
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::{Client, ConnectErrorKind, ConnectOptions, Event, ServerAddr, ServerError};
@@ -12,6 +12,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::BuilderVerifierExt;
+use tokio::sync::watch;
 
 use super::settings::{NatsSettings, TlsFiles};
 use super::subjects;
@@ -23,8 +24,8 @@ const LARGEST_FILE: u64 = 256 << 10;
 /// The longest pause between two tries to come back to a server.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// What the server said that no request gets as its answer: above all, which right is missing.
-pub type ServerWords = Arc<Mutex<Option<String>>>;
+/// What the server said last that no request gets as its answer: above all, which right is missing.
+pub type ServerWords = watch::Receiver<Option<String>>;
 
 /// Is given words about the connection.
 pub type Tell = Arc<dyn Fn(&str) + Send + Sync>;
@@ -42,8 +43,8 @@ pub struct Manner<'a> {
 /// Connects. One who stays is returned at once and connects in the background.
 pub async fn dial(settings: &NatsSettings, manner: Manner<'_>) -> Result<(Client, ServerWords), RoadFailure> {
     let servers = servers(&settings.url).map_err(|why| RoadFailure::new(Step::Resolve, why))?;
-    let words = ServerWords::default();
-    let heard = words.clone();
+    let (heard, words) = watch::channel(None);
+    let heard = Arc::new(heard);
     let tell = manner.tell;
     let mut options = ConnectOptions::new()
         .name(format!("agentctl {}", manner.user))
@@ -55,7 +56,7 @@ pub async fn dial(settings: &NatsSettings, manner: Manner<'_>) -> Result<(Client
             let (heard, tell) = (heard.clone(), tell.clone());
             async move {
                 if let Event::ServerError(ServerError::Other(words)) = &event {
-                    *heard.lock().unwrap_or_else(PoisonError::into_inner) = Some(words.clone());
+                    heard.send_replace(Some(words.clone()));
                 }
                 if let Some(tell) = tell {
                     tell(&event.to_string());

@@ -187,7 +187,9 @@ fn unread(why: &Unanswered) -> RoadFailure {
             &format!("this user may not: {words}"),
             "docs/hosts.md names the rights that each user needs",
         ),
-        Unanswered::Failed(words) => failure(&format!("the server was lost: {words}"), "try again"),
+        Unanswered::Failed(words) => {
+            RoadFailure::new(Step::Connect, format!("the server was lost: {words}")).hint("try again")
+        }
     }
 }
 

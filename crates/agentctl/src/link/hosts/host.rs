@@ -97,19 +97,15 @@ impl RosterHost {
         body: &Value,
         longer: Duration,
     ) -> Result<T, Failure> {
+        let answer = self.deed(Ask::write(method, target, &body.to_string()), longer)?;
+        understood(&answer).map_err(|why| self.refused(why))
+    }
+
+    /// The answer to a request that changes something.
+    pub(crate) fn deed(&self, ask: Ask<'_>, longer: Duration) -> Result<Answer, Failure> {
         // A machine that has stopped would do it when it goes on, long after we have said that it failed.
         self.ask(Ask::get("/healthz"), Duration::ZERO).map_err(|failure| self.unheard(&failure))?;
-        let body = body.to_string();
-        let answer = self.ask(Ask::write(method, target, &body), longer);
-        let answer = answer.map_err(|failure| match failure.step {
-            Step::Answer => Failure::new(
-                ErrorKind::NoAnswer,
-                format!("{} was asked for it and gave no answer: {}", self.name, failure.message),
-            )
-            .hint("whether it was done is not known; look before you ask again"),
-            _ => self.unheard(&failure),
-        })?;
-        understood(&answer).map_err(|why| self.refused(why))
+        self.ask(ask, longer).map_err(|failure| self.undone(&failure))
     }
 
     /// Listens to a stream, which takes the connection of this command if there is one.
@@ -122,6 +118,24 @@ impl RosterHost {
             return Ok(events);
         }
         self.road.connect()?.listen(target, cursor, timeout)
+    }
+
+    /// Why a machine that was just heard did not do what it was asked for.
+    fn undone(&self, failure: &RoadFailure) -> Failure {
+        match failure.step {
+            Step::Answer => Failure::new(
+                ErrorKind::NoAnswer,
+                format!("{} was asked for it and gave no answer: {}", self.name, failure.message),
+            )
+            .hint("whether it was done is not known; look before you ask again"),
+            // It lets us look and not act, or somebody on the way does: that is an answer.
+            Step::Authenticate => {
+                let words = format!("nothing was done on {}: {}", self.name, failure.message);
+                let said = Failure::new(ErrorKind::Refused, words);
+                failure.hint.iter().fold(said, |said, hint| said.hint(hint))
+            }
+            _ => self.unheard(failure),
+        }
     }
 
     pub(crate) fn unheard(&self, failure: &RoadFailure) -> Failure {

@@ -11,11 +11,11 @@ use agentctl_fleet::act::steer::{AnswerReceipt, InterruptReceipt, SendReceipt, S
 use agentctl_fleet::act::stop::StopReport;
 use agentctl_fleet::read::groups::GroupLaunch;
 use agentctl_fleet::read::inbox::PutAwayReport;
-use agentctl_model::{Session, Surveyed};
+use agentctl_model::{Error, Session, Surveyed};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::find::path_of;
+use super::find::{full, path_of};
 use super::host::RosterHost;
 use crate::failure::Failure;
 
@@ -135,7 +135,19 @@ impl RosterHost {
         body: &Value,
         longer: Duration,
     ) -> Result<T, Failure> {
-        self.done(("POST", &path_of(target, what, [])), body, longer)
+        let done = self.done(("POST", &path_of(target, what, [])), body, longer);
+        done.map_err(|failure| self.typed_here(failure, &target.key.id))
+    }
+
+    /// The commands of a hint there name the session as it is typed here.
+    fn typed_here(&self, failure: Failure, id: &str) -> Failure {
+        match failure {
+            Failure::Said(Error { hint: Some(hint), kind, message }) => {
+                let hint = hint.replace(&format!(" {id}"), &format!(" {}", full(Some(self), id)));
+                Failure::Said(Error { hint: Some(hint), kind, message })
+            }
+            other => other,
+        }
     }
 }
 

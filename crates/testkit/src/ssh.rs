@@ -1,6 +1,5 @@
 //! A real sshd on loopback, and a home that asks other machines over it.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
-#![allow(dead_code, reason = "each test uses a part of it")]
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -8,28 +7,31 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use agentctl_testkit::{Background, TestHome, skip, until};
 use serde_json::Value;
 
-pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
+use crate::{Background, TestHome, skip, until};
+
+const PATIENCE: Duration = Duration::from_mins(2);
 const SSHD: &str = "/usr/sbin/sshd";
 
 /// An sshd of its own on loopback, and a home that asks it.
-pub(crate) struct Near {
-    pub(crate) home: TestHome,
-    pub(crate) port: u16,
+pub struct Near {
+    pub home: TestHome,
+    pub port: u16,
+    program: PathBuf,
     // Ends sshd.
     _sshd: Background,
 }
 
 impl Near {
-    /// `None`, with a printed reason, where there is no sshd.
-    pub(crate) fn set() -> Option<Self> {
+    /// With this agentctl on all machines. `None`, with a printed reason, where there is no sshd.
+    pub fn set(agentctl: impl Into<PathBuf>) -> Option<Self> {
         if !Path::new(SSHD).exists() {
             skip("openssh-server is not installed");
             return None;
         }
-        let home = TestHome::with_agentctl(env!("CARGO_BIN_EXE_agentctl"));
+        let program = agentctl.into();
+        let home = TestHome::with_agentctl(&program);
         let folder = home.work_dir("ssh");
         for key in ["host", "other-host", "user", "stranger"] {
             let mut keygen = home.command("ssh-keygen");
@@ -55,7 +57,7 @@ impl Near {
         let sshd = Background::spawn(&home, command);
         until(PATIENCE, "sshd to listen", || TcpStream::connect(("127.0.0.1", port)).ok());
 
-        let near = Self { home, port, _sshd: sshd };
+        let near = Self { home, port, program, _sshd: sshd };
         let host_key = fs::read_to_string(folder.join("host.pub")).unwrap();
         fs::write(folder.join("known"), format!("[127.0.0.1]:{port} {host_key}")).unwrap();
         // ssh takes the home folder of the user from the system, so its config is named.
@@ -71,7 +73,7 @@ impl Near {
         Some(near)
     }
 
-    pub(crate) fn script(&self, name: &str, text: &str) -> PathBuf {
+    pub fn script(&self, name: &str, text: &str) -> PathBuf {
         let path = self.home.work_dir("scripts").join(name);
         fs::write(&path, format!("#!/bin/bash\n{text}\n")).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
@@ -79,25 +81,25 @@ impl Near {
     }
 
     /// agentctl of another machine: what sshd starts has the home of that one.
-    pub(crate) fn program_of(&self, far: &TestHome, name: &str) -> PathBuf {
+    pub fn program_of(&self, far: &TestHome, name: &str) -> PathBuf {
         self.program_with(far, name, "")
     }
 
     /// The same, with these lines of the shell before it.
-    pub(crate) fn program_with(&self, far: &TestHome, name: &str, first: &str) -> PathBuf {
+    pub fn program_with(&self, far: &TestHome, name: &str, first: &str) -> PathBuf {
         let variables = far.run(far.command("env")).ok().stdout;
         let exports = variables.lines().filter_map(|line| line.split_once('='));
         let exports: Vec<String> = exports.map(|(name, value)| format!("export {name}='{value}'")).collect();
-        let program = env!("CARGO_BIN_EXE_agentctl");
+        let program = self.program.display();
         self.script(name, &format!("{}\n{first}\nexec '{program}' \"$@\"", exports.join("\n")))
     }
 
-    pub(crate) fn configure(&self, text: &str) {
+    pub fn configure(&self, text: &str) {
         fs::create_dir_all(self.home.agentctl_home()).unwrap();
         fs::write(self.home.agentctl_home().join("config.toml"), text).unwrap();
     }
 
-    pub(crate) fn configure_program(&self, program: &Path, timeout: &str) {
+    pub fn configure_program(&self, program: &Path, timeout: &str) {
         let program = program.display();
         self.configure(&format!(
             "[hosts.box]\nssh = \"box\"\nprogram = \"{program}\"\ntimeout = \"{timeout}\"\n"
@@ -105,7 +107,7 @@ impl Near {
     }
 
     /// The rows of other machines; that of this one comes first.
-    pub(crate) fn rows(&self) -> Value {
+    pub fn rows(&self) -> Value {
         let mut answer = self.home.agentctl(&["hosts", "--json"]).ok().json();
         let rows = answer["hosts"].as_array_mut().unwrap();
         let own = rows.remove(0);
@@ -114,7 +116,7 @@ impl Near {
     }
 
     /// The steps of `hosts check`: which went well, which failed, with words and a remedy.
-    pub(crate) fn check(&self) -> (Vec<String>, Value) {
+    pub fn check(&self) -> (Vec<String>, Value) {
         let check = self.home.agentctl(&["hosts", "check", "box", "--json"]).json();
         let steps = check["steps"].as_array().unwrap();
         let passed = steps.iter().filter(|step| step["ok"] == true);

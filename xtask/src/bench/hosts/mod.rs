@@ -1,5 +1,7 @@
 //! `cargo xtask bench-hosts`: a live list of many machines over one real nats-server. The machines are scripted, and live in
-//! this process: what is measured is the command that asks them.
+//! this process: what is measured is the command that asks them. Then a list of some machines over a real sshd.
+
+mod ssh;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -25,6 +27,8 @@ pub(crate) struct Options {
     pub(crate) hosts: Vec<usize>,
     /// How many of 1,000 say nothing, beside the counts above.
     pub(crate) silent: usize,
+    /// How many are asked over ssh.
+    pub(crate) ssh: usize,
     pub(crate) repeats: usize,
     pub(crate) agentctl: PathBuf,
     pub(crate) json: bool,
@@ -45,12 +49,20 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     if options.silent > 0 {
         all.push(measure(options, 1_000, options.silent)?);
     }
+    let over_ssh = match options.ssh {
+        0 => None,
+        hosts => Some(ssh::measure(&options.agentctl, hosts, options.repeats)?),
+    };
     if options.json {
         let scene = |one: &Measured| {
             json!({"hosts": one.hosts, "silent": one.silent, "wallMs": one.cost.wall.as_millis(),
                 "peakKib": one.cost.peak_kib})
         };
-        println!("{:#}", Value::from(all.iter().map(scene).collect::<Vec<_>>()));
+        let over_ssh = over_ssh.map(|one| {
+            json!({"hosts": one.hosts, "coldMs": one.cold.as_millis(), "warmMs": one.warm.as_millis(),
+                "slowestHostMs": one.slowest.as_millis()})
+        });
+        println!("{:#}", json!({"nats": all.iter().map(scene).collect::<Vec<_>>(), "ssh": over_ssh}));
         return Ok(());
     }
     for Measured { hosts, silent, cost } in &all {
@@ -59,6 +71,14 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
             "{hosts} hosts with {SESSIONS} sessions each{silent}: {:.2} s, {} MB",
             cost.wall.as_secs_f64(),
             cost.peak_kib / 1024
+        );
+    }
+    if let Some(ssh::Measured { hosts, cold, warm, slowest }) = over_ssh {
+        let [cold, warm, slowest] = [cold, warm, slowest].map(|one| one.as_secs_f64());
+        println!(
+            "{hosts} hosts over ssh: {cold:.2} s, and {warm:.2} s over kept connections; asked by ssh itself the slowest \
+             took {slowest:.2} s ({:.2} times)",
+            warm / slowest
         );
     }
     Ok(())
