@@ -1,6 +1,6 @@
 //! However it ends, the terminal is the shell's again.
 
-use crate::pane::Pane;
+use crate::pane::{Pane, is_whole};
 use crate::stored;
 
 #[test]
@@ -8,7 +8,7 @@ fn the_terminal_is_given_back_at_every_end() {
     let home = stored();
     let Some(pane) = Pane::open(&home, 80, 24) else { return };
     pane.top("");
-    assert_eq!(pane.modes(), (true, false));
+    pane.is_taken();
     pane.press("q");
     pane.is_usable("quit");
     pane.top("");
@@ -41,9 +41,8 @@ fn it_is_suspended_and_comes_back() {
         pane.shows("Stopped");
         pane.is_usable(mark);
         pane.types("clear; fg");
-        let screen = pane.shows("agentctl · ");
-        assert!(screen.contains("q quit") || screen.contains("/ find"), "{screen}");
-        assert_eq!(pane.modes(), (true, false));
+        pane.until("the whole screen", |screen| is_whole(screen) && screen.contains("/ find"));
+        pane.is_taken();
     }
     pane.press("q");
     pane.is_usable("end");
@@ -55,8 +54,9 @@ fn a_panic_gives_the_terminal_back_and_is_read() {
     let home = stored();
     let Some(pane) = Pane::open(&home, 80, 24) else { return };
     pane.types(&format!("clear; AGENTCTL_FAULT=top.panics {} top", env!("CARGO_BIN_EXE_agentctl")));
-    let screen = pane.shows("panicked at");
-    assert!(screen.contains("the point top.panics"), "{screen}");
+    pane.until("the words of the panic", |screen| {
+        screen.contains("panicked at") && screen.contains("the point top.panics")
+    });
     pane.is_usable("panic");
 }
 
@@ -72,6 +72,7 @@ fn without_a_terminal_it_is_one_sentence() {
     pane.shows("code-2");
     assert_eq!(pane.modes(), (false, true));
     pane.types("tr -d '[:print:]\\n' <refused | wc -c; cat refused");
-    let screen = pane.shows("top needs a terminal");
-    assert!(screen.lines().any(|line| line.trim() == "0"), "{screen}");
+    pane.until("one sentence without escape codes", |screen| {
+        screen.contains("top needs a terminal") && screen.lines().any(|line| line.trim() == "0")
+    });
 }
