@@ -58,7 +58,7 @@ fn a_tab_that_may_only_look_has_no_verbs() {
     stage.browser.allow(&["403"]);
     tab.click("Sign out");
     tab.sees(".signed-out", "agentctl web");
-    assert_eq!(tab.js("sessionStorage.length"), 0);
+    tab.becomes("sessionStorage.length", 0);
     stage.browser.assert_no_trouble();
 }
 
