@@ -48,6 +48,17 @@ fn it_is_suspended_and_comes_back() {
     pane.is_usable("end");
 }
 
+/// `o` makes place for the command that leads to the session; its words are on the shell's screen.
+#[test]
+fn the_way_to_a_session_takes_its_place() {
+    let home = stored();
+    let Some(pane) = Pane::open(&home, 100, 30) else { return };
+    pane.top("");
+    pane.press("o");
+    pane.until("the words of attach", |screen| screen.contains("claude") && screen.contains("--resume"));
+    pane.is_usable("attach");
+}
+
 /// The words of a panic are on the screen that the shell shows.
 #[test]
 fn a_panic_gives_the_terminal_back_and_is_read() {

@@ -48,6 +48,19 @@ fn a_real_agent_is_approved_denied_spoken_to_stopped_and_resumed() {
     becomes(&scene, &id, "idle", |seen| seen["status"] == "idle" && seen["lastMessage"] == "it was denied");
     assert!(!scene.cwd.join("denied-file").exists());
 
+    // A question is answered with words.
+    let question = r#"[[tool:AskUserQuestion|{"questions":[{"question":"Keep the v5 routes?","header":"Routes","multiSelect":false,"options":[{"label":"Keep","description":"both"},{"label":"Drop","description":"them"}]}]}]] [[text:as you say]] ask me"#;
+    let _ = scene.agentctl(&["send", &id, question]).ok();
+    pane.until("the question, whole", |screen| screen.contains("│ Keep the v5 routes?") && is_whole(screen));
+    pane.press("a");
+    pane.shows("answer:");
+    pane.tmux(&["send-keys", "-l", "Drop"]);
+    pane.press("Enter");
+    pane.shows("accepted the answer");
+    becomes(&scene, &id, "idle", |seen| seen["status"] == "idle" && seen["lastMessage"] == "as you say");
+    let heard = scene.model.requests().iter().any(|seen| seen.body.to_string().contains("Drop"));
+    assert!(heard, "the model heard the answer");
+
     // The whole conversation is open while it grows.
     pane.press("Enter");
     pane.shows("Esc back");

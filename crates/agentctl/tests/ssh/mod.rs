@@ -18,8 +18,8 @@ const SSHD: &str = "/usr/sbin/sshd";
 pub(crate) struct Near {
     pub(crate) home: TestHome,
     pub(crate) port: u16,
-    // Ends sshd.
-    _sshd: Background,
+    /// Ends with it.
+    sshd: Background,
 }
 
 impl Near {
@@ -55,7 +55,7 @@ impl Near {
         let sshd = Background::spawn(&home, command);
         until(PATIENCE, "sshd to listen", || TcpStream::connect(("127.0.0.1", port)).ok());
 
-        let near = Self { home, port, _sshd: sshd };
+        let near = Self { home, port, sshd };
         let host_key = fs::read_to_string(folder.join("host.pub")).unwrap();
         fs::write(folder.join("known"), format!("[127.0.0.1]:{port} {host_key}")).unwrap();
         // ssh takes the home folder of the user from the system, so its config is named.
@@ -69,6 +69,11 @@ impl Near {
         let ssh = near.script("ssh", &format!("exec /usr/bin/ssh -F '{}' \"$@\"", at("config")));
         near.home.put_on_path("ssh", &ssh);
         Some(near)
+    }
+
+    /// The home for a scene that wants it for itself, and what keeps sshd running.
+    pub(crate) fn split(self) -> (TestHome, Background) {
+        (self.home, self.sshd)
     }
 
     pub(crate) fn script(&self, name: &str, text: &str) -> PathBuf {

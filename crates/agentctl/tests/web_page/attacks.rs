@@ -36,6 +36,39 @@ fn hostile_conversations_are_text() {
         0
     );
     assert_eq!(tab.js("typeof window.hacked"), "undefined");
+    for (view, css) in [("#/timeline", ".lane a"), ("#/inbox", "h1"), ("#/usage", ".bars"), ("#/", ".row")] {
+        tab.go(view);
+        tab.sees(css, "");
+        assert_eq!(
+            tab.js("document.querySelectorAll('#app img, #app script, #app iframe').length"),
+            0,
+            "{view}"
+        );
+        assert_eq!(tab.js("typeof window.hacked"), "undefined", "{view}");
+    }
+    stage.browser.assert_no_trouble();
+}
+
+/// A code that somebody has read from the address of another is worth nothing any more.
+#[test]
+fn a_code_is_good_once() {
+    let home = TestHome::with_agentctl(env!("CARGO_BIN_EXE_agentctl"));
+    let Some(stage) = Stage::set(home) else { return };
+    let address = stage.address(&[]);
+    let first = stage.browser.open("first", &address);
+    first.sees(".counts", "need");
+    // The browser notes the refusal.
+    stage.browser.allow(&["403"]);
+    let thief = stage.browser.open("thief", &address);
+    thief.sees(".signed-out", "agentctl web");
+    thief.sees(".signed-out", "was used");
+    thief.becomes("sessionStorage.length", 0);
+    assert!(!thief.js("location.href").as_str().unwrap().contains("code="));
+    // Without a token nothing is told.
+    assert_eq!(thief.js("fetch('/v1/sessions').then(answer => answer.status)"), 401);
+    stage.browser.allow(&["403", "401"]);
+    first.reload();
+    first.sees(".counts", "need");
     stage.browser.assert_no_trouble();
 }
 

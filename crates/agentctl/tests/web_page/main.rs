@@ -7,9 +7,14 @@
 )]
 
 mod attacks;
+mod hosts;
 mod looks;
+#[path = "../machine/mod.rs"]
+mod machine;
 mod many;
 mod pictures;
+#[path = "../ssh/mod.rs"]
+mod ssh;
 mod work;
 
 use std::fs;

@@ -1,12 +1,14 @@
 //! Many sessions, many tabs.
 
+use std::io::Write;
 use std::time::{Duration, Instant};
 
 use agentctl_testkit::{FakeModel, TestHome};
 use serde_json::json;
 
+use crate::machine::agent::Agent;
 use crate::work::with_claude;
-use crate::{SHOWN, Stage, row, store};
+use crate::{SHOWN, Stage, now_written, row, store};
 
 fn id(number: usize) -> String {
     format!("22222222-0000-4000-8000-{number:012}")
@@ -71,5 +73,54 @@ fn seven_tabs_are_live_at_once() {
     }
     // One stream for all tabs; that of the closed one ends when the daemon notices.
     tabs[1].becomes("fetch('/v1/daemon', {headers: {Authorization: `Bearer ${sessionStorage.getItem('token')}`}}).then(answer => answer.json()).then(daemon => daemon.listeners)", 1);
+    stage.browser.assert_no_trouble();
+}
+
+/// Ten sessions at work write all the time: each row is right in the end, and how smooth the page was is printed.
+#[test]
+fn ten_sessions_stream_at_once() {
+    let rounds = if std::env::var_os("AGENTCTL_LONG").is_some() { 600 } else { 20 };
+    let home = TestHome::with_agentctl(env!("CARGO_BIN_EXE_agentctl"));
+    let streams: Vec<_> = (0..10)
+        .map(|number| {
+            let cwd = home.work_dir(&format!("w{number}"));
+            let path = store(&home, &id(number), &cwd, &[("user", &format!("Stream {number}"))]);
+            (path, Agent::start(home.path(), &id(number), &cwd))
+        })
+        .collect();
+    let Some(stage) = Stage::set(home) else { return };
+    let tab = stage.tab("one");
+    tab.sees(&format!("{} .c-status", row(&id(9))), "running");
+    tab.click_on(&format!("{} a", row(&id(0))));
+    let count = "new Promise(done => { const begun = performance.now(); let frames = 0; const next = () => { frames += 1; const passed = performance.now() - begun; if (passed < 2000) requestAnimationFrame(next); else done([Math.round(frames * 1000 / passed), Math.round(performance.memory.usedJSHeapSize / 1e5) / 10, document.querySelectorAll('*').length]); }; next(); })";
+    let say = |round: usize| {
+        for (number, (path, _)) in streams.iter().enumerate() {
+            let said = serde_json::json!({"type": "assistant", "uuid": format!("{number}-{round}"), "parentUuid": null,
+                "isSidechain": false, "sessionId": id(number), "version": "2.1.0", "timestamp": now_written(),
+                "message": {"role": "assistant", "id": format!("{number} {round}"), "model": "claude-opus-5-5", "type": "message",
+                    "content": [{"type": "text", "text": format!("line {round} of {number}")}], "stop_reason": null}});
+            let mut file = std::fs::OpenOptions::new().append(true).open(path).unwrap();
+            writeln!(file, "{said}").unwrap();
+        }
+    };
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        let writer = threads.spawn(|| {
+            for round in 1..=rounds {
+                say(round);
+                std::thread::sleep(Duration::from_millis(100));
+            }
+            done.store(true, std::sync::atomic::Ordering::SeqCst);
+        });
+        while !done.load(std::sync::atomic::Ordering::SeqCst) {
+            eprintln!("frames a second, MB of heap, elements: {}", tab.js(count));
+        }
+        writer.join().unwrap();
+    });
+    tab.sees(".conversation", &format!("line {rounds} of 0"));
+    for number in 1..10 {
+        tab.click_on(&format!("{} a", row(&id(number))));
+        tab.sees(".conversation", &format!("line {rounds} of {number}"));
+    }
     stage.browser.assert_no_trouble();
 }
