@@ -13,7 +13,7 @@ pub(crate) struct Agent {
 
 impl Agent {
     /// Works on the session `id` in `cwd`.
-    pub(crate) fn start(home: &(impl AsRef<Path> + ?Sized), id: &str, cwd: &Path) -> Self {
+    pub(crate) fn start(home: &impl AsRef<Path>, id: &str, cwd: &Path) -> Self {
         let child = Command::new("sleep")
             .arg0("claude")
             .arg("600")
@@ -30,7 +30,7 @@ impl Agent {
     }
 
     /// Changes what it reports about itself.
-    pub(crate) fn says(&self, home: &(impl AsRef<Path> + ?Sized), words: &str) {
+    pub(crate) fn says(&self, home: &impl AsRef<Path>, words: &str) {
         note(home, self.child.id(), &self.id, &self.cwd, words);
     }
 
@@ -48,7 +48,7 @@ impl Drop for Agent {
 
 /// Writes the registry's note that this process owns the session. The note is replaced as a whole: a
 /// half-written one is another test.
-pub(crate) fn note(home: &(impl AsRef<Path> + ?Sized), pid: u32, id: &str, cwd: &str, words: &str) {
+pub(crate) fn note(home: &impl AsRef<Path>, pid: u32, id: &str, cwd: &str, words: &str) {
     let fields = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let start = fields.rsplit(')').next().unwrap().split_whitespace().nth(19).unwrap();
     let note = format!(

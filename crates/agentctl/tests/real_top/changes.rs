@@ -24,7 +24,7 @@ fn at_work(home: &TestHome, number: usize) -> Agent {
         "version": "2.1.0", "timestamp": jiff::Timestamp::now().to_string(),
         "message": {"role": "user", "content": format!("Task-{number:02}")}});
     fs::write(folder.join(format!("{id}.jsonl")), format!("{said}\n")).unwrap();
-    Agent::start(home.path(), &id, &cwd)
+    Agent::start(&home.path(), &id, &cwd)
 }
 
 /// The rows of the list that stands beside the detail, by their names.
@@ -64,7 +64,7 @@ fn a_thousand_changes_a_second_leave_no_wrong_row() {
             while begun.elapsed() < length {
                 for (number, agent) in agents.iter().enumerate() {
                     let (words, _) = STATES[(changes as usize + number) % STATES.len()];
-                    agent.says(home.path(), words);
+                    agent.says(&home.path(), words);
                     changes += 1;
                 }
                 // A thousand a second, and no more where the machine could.
@@ -86,7 +86,7 @@ fn a_thousand_changes_a_second_leave_no_wrong_row() {
         eprintln!("{changes} changes in {:?}, {looked} screens", begun.elapsed());
     });
     for (number, agent) in agents.iter().enumerate() {
-        agent.says(home.path(), STATES[number % STATES.len()].0);
+        agent.says(&home.path(), STATES[number % STATES.len()].0);
     }
     pane.until("each row as it is", |screen| {
         let rows: BTreeMap<String, String> = rows(screen).into_iter().collect();
@@ -133,7 +133,7 @@ fn a_need_is_told_to_the_terminal() {
     fs::write(home.agentctl_home().join("config.toml"), "[notify]\nterminal = true\n").unwrap();
     let waits = r#""status":"waiting","waitingFor":"permission prompt""#;
     let agents: Vec<Agent> = (0..3).map(|number| at_work(&home, number)).collect();
-    agents[0].says(home.path(), waits);
+    agents[0].says(&home.path(), waits);
     let Some(pane) = Pane::open(&home, 100, 30) else { return };
     let raw = home.work_dir("raw").join("output");
     pane.tmux(&["pipe-pane", "-o", &format!("cat >> '{}'", raw.display())]);
@@ -147,7 +147,7 @@ fn a_need_is_told_to_the_terminal() {
     };
     told(0);
     for (number, agent) in agents.iter().enumerate().skip(1) {
-        agent.says(home.path(), waits);
+        agent.says(&home.path(), waits);
         pane.shows(&format!("◐ {} need you", number + 1));
         told(number);
     }

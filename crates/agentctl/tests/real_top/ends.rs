@@ -55,7 +55,7 @@ fn the_way_to_a_session_takes_its_place() {
     let Some(pane) = Pane::open(&home, 100, 30) else { return };
     pane.top("");
     pane.press("o");
-    pane.until("the words of attach", |screen| screen.contains("claude") && screen.contains("--resume"));
+    pane.until("the words of attach", |screen| screen.contains("is gone, and it is opened there"));
     pane.is_usable("attach");
 }
 

@@ -85,7 +85,7 @@ fn ten_sessions_stream_at_once() {
         .map(|number| {
             let cwd = home.work_dir(&format!("w{number}"));
             let path = store(&home, &id(number), &cwd, &[("user", &format!("Stream {number}"))]);
-            (path, Agent::start(home.path(), &id(number), &cwd))
+            (path, Agent::start(&home.path(), &id(number), &cwd))
         })
         .collect();
     let Some(stage) = Stage::set(home) else { return };
