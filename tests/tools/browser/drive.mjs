@@ -57,7 +57,10 @@ const deeds = {
     for (;;) {
       const found = await texts(tabs.get(tab), css).catch(() => []);
       if (found.some((one) => one.includes(text)) !== gone) return Date.now() - begun;
-      if (Date.now() > until) throw new Error(`${gone ? "still" : "no"} “${text}” in ${css}: ${JSON.stringify(found).slice(0, 3000)}`);
+      if (Date.now() > until) {
+        const whole = await tabs.get(tab).evaluate(() => document.body.innerText).catch((error) => error.message);
+        throw new Error(`${gone ? "still" : "no"} “${text}” in ${css}: ${JSON.stringify(found).slice(0, 3000)}; the page: ${whole.slice(0, 1000)}; ${troubles.slice(-5).join("; ")}`);
+      }
       await pause();
     }
   },

@@ -91,7 +91,9 @@ pub(crate) fn store(home: &TestHome, id: &str, cwd: &Path, said: &[(&str, &str)]
         cwd.to_str().unwrap().chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect();
     let folder = home.path().join(".claude/projects").join(folder);
     fs::create_dir_all(&folder).unwrap();
-    let now = now_written();
+    // One entry a second, the last one now.
+    let now = jiff::Timestamp::now();
+    let back = |entries: usize| now - jiff::SignedDuration::from_secs(i64::try_from(entries).unwrap());
     let lines: Vec<String> = said
         .iter()
         .enumerate()
@@ -104,19 +106,13 @@ pub(crate) fn store(home: &TestHome, id: &str, cwd: &Path, said: &[(&str, &str)]
                     "usage": {"input_tokens": 1000, "output_tokens": 100, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0}})
             };
             serde_json::json!({"type": role, "uuid": format!("{id}-{at}"), "parentUuid": null, "isSidechain": false, "sessionId": id,
-                "cwd": cwd, "version": "2.1.0", "timestamp": now, "message": message})
+                "cwd": cwd, "version": "2.1.0", "timestamp": back(said.len() - 1 - at).to_string(), "message": message})
             .to_string()
         })
         .collect();
     let path = folder.join(format!("{id}.jsonl"));
     fs::write(&path, lines.join("\n") + "\n").unwrap();
     path
-}
-
-/// Now, as agents write it.
-fn now_written() -> String {
-    let now = std::process::Command::new("date").args(["-u", "+%Y-%m-%dT%H:%M:%S.000Z"]).output().unwrap();
-    String::from_utf8(now.stdout).unwrap().trim().to_owned()
 }
 
 /// The row of a session in the list.

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::machine::agent::Agent;
 use crate::work::with_claude;
-use crate::{SHOWN, Stage, now_written, row, store};
+use crate::{SHOWN, Stage, row, store};
 
 fn id(number: usize) -> String {
     format!("22222222-0000-4000-8000-{number:012}")
@@ -96,7 +96,7 @@ fn ten_sessions_stream_at_once() {
     let say = |round: usize| {
         for (number, (path, _)) in streams.iter().enumerate() {
             let said = serde_json::json!({"type": "assistant", "uuid": format!("{number}-{round}"), "parentUuid": null,
-                "isSidechain": false, "sessionId": id(number), "version": "2.1.0", "timestamp": now_written(),
+                "isSidechain": false, "sessionId": id(number), "version": "2.1.0", "timestamp": jiff::Timestamp::now().to_string(),
                 "message": {"role": "assistant", "id": format!("{number} {round}"), "model": "claude-opus-5-5", "type": "message",
                     "content": [{"type": "text", "text": format!("line {round} of {number}")}], "stop_reason": null}});
             let mut file = std::fs::OpenOptions::new().append(true).open(path).unwrap();

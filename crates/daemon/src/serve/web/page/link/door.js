@@ -35,13 +35,14 @@ export function takeCode() {
 	return decodeURIComponent(found[1]);
 }
 
-const post = (path, body) => fetch(path, {
-	method: 'POST', headers: WRITE, body: JSON.stringify(body), credentials: 'omit', cache: 'no-store', redirect: 'error', signal: AbortSignal.timeout(PATIENCE),
+const post = (path, body, patience = PATIENCE) => fetch(path, {
+	method: 'POST', headers: WRITE, body: JSON.stringify(body), credentials: 'omit', cache: 'no-store', redirect: 'error', signal: AbortSignal.timeout(patience),
 });
 
 export async function signIn(code) {
 	try {
-		const answer = await post('/v1/web/sign-in', { code });
+		// The code is good once: nothing is gained by giving up early.
+		const answer = await post('/v1/web/sign-in', { code }, 60_000);
 		if (!answer.ok) {
 			const problem = await answer.json().catch(() => ({}));
 			return become('signed-out', problem.detail ?? 'the code was used before, or is older than a minute');

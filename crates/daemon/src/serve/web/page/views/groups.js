@@ -5,9 +5,9 @@ import { get } from '../link/api.js';
 import { machines } from '../link/fleet.js';
 import { addressOf, allTokens, count, line, money, plural, span } from '../words.js';
 
-/** What each machine that is heard tells, as one: a group may have slots on several. */
-async function together(path, signal) {
-	const told = await Promise.allSettled((machines()[1] ? machines() : ['']).map(async (host) => {
+/** What these machines tell, as one: a group may have slots on several. */
+async function together(path, signal, hosts = machines()[1] ? machines() : ['']) {
+	const told = await Promise.allSettled(hosts.map(async (host) => {
 		const answer = await get(host ? `${path}?host=${encodeURIComponent(host)}` : path, signal);
 		return answer.groups ?? [answer];
 	}));
@@ -19,6 +19,13 @@ async function together(path, signal) {
 		if (known) known.slots.push(...group.slots); else groups.set(group.group, group);
 	}
 	return [...groups.values()];
+}
+
+/** One group is asked for where it is known. */
+async function named(path, signal) {
+	if (!machines()[1]) return together(path, signal);
+	const known = (await together('/v1/groups', signal)).find(({ group }) => path.endsWith(`/${encodeURIComponent(group)}`));
+	return together(path, signal, known ? [...new Set(known.slots.map((slot) => slot.host))] : ['']);
 }
 
 const NOT_YET = { status: 'unknown', outcome: null };
@@ -38,7 +45,7 @@ export function Groups() {
 export function Group({ name, twice }) {
 	useClock();
 	const path = `/v1/groups/${encodeURIComponent(name)}`;
-	const group = useAnswer(path, { every: 3000, ask: together });
+	const group = useAnswer(path, { every: 3000, ask: named });
 	const value = group.value?.[0];
 	const [open, setOpen] = useState('');
 	const keyed = ({ host, slot }) => `${host}/${slot}`;
