@@ -72,7 +72,12 @@ impl Stage {
 
     /// An address that signs in one tab.
     pub(crate) fn address(&self, more: &[&str]) -> String {
-        let printed = self.run(&[&["web", "--print"], more].concat()).ok().stdout;
+        // A daemon that is starved of the processor is one that does not answer in time.
+        let printed = until_seen(PATIENCE, "an address", || {
+            let printed = self.run(&[&["web", "--print"], more].concat());
+            if printed.code == Some(5) { Err(printed.stderr) } else { Ok(printed) }
+        });
+        let printed = printed.ok().stdout;
         assert_eq!(printed.lines().count(), 1, "{printed}");
         printed.trim().to_owned()
     }
