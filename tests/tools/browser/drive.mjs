@@ -89,6 +89,8 @@ const deeds = {
       await pause();
     }
   },
+  /** The addresses of what is framed: the browser's own page of errors where that was refused. */
+  frames: ({ tab }) => tabs.get(tab).frames().slice(1).map((frame) => frame.url()),
   shot: async ({ tab, path }) => { await tabs.get(tab).screenshot({ path }); },
   /** What the judge of accessibility calls serious or critical. */
   async axe({ tab }) {

@@ -5,6 +5,7 @@ use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 
 use agentctl_testkit::{TestHome, until_seen};
+use serde_json::json;
 
 use crate::{PATIENCE, Stage, store};
 
@@ -131,10 +132,14 @@ fn another_origin_can_neither_read_nor_write_nor_frame() {
     assert_eq!(tries(&lock), "refused");
     let simple = "/v1/web/sign-out', {method: 'POST', mode: 'no-cors', body: '{}', headers: {'Content-Type': 'text/plain'}}";
     let _ = tries(simple);
-    let framed = other.js(&format!(
-        "new Promise(done => {{ const frame = document.createElement('iframe'); frame.src = '{origin}/'; frame.onload = () => {{ let seen; try {{ seen = frame.contentDocument === null ? 'blocked' : 'open' }} catch {{ seen = 'blocked' }} done(seen + ' ' + frame.contentWindow.length); }}; document.body.append(frame); }})"
+    // What is framed is the browser's own page, which says that it was refused.
+    other.js(&format!(
+        "new Promise(done => {{ const frame = document.createElement('iframe'); frame.src = '{origin}/'; frame.onload = () => done(); document.body.append(frame); }})"
     ));
-    assert_eq!(framed, "blocked 0");
+    until_seen(PATIENCE, "the refused frame", || {
+        let frames = stage.browser.ask("frames", json!({"tab": "evil"})).unwrap();
+        if frames == json!(["chrome-error://chromewebdata/"]) { Ok(()) } else { Err(frames.to_string()) }
+    });
     assert!(stage.run(&["locks"]).ok().stdout.trim().lines().count() <= 1, "nothing was written");
     tab.reload();
     tab.sees(".counts", "need");
