@@ -13,17 +13,19 @@ use agentctl_fleet::act::asker::Asker;
 use agentctl_fleet::act::launch::Launcher;
 use agentctl_fleet::known_agents;
 use agentctl_fleet::{
-    AdapterEntry, EndedServer, Fleet, Listing, Query, StopOptions, Unattended, Wanted, sort,
+    AdapterEntry, EndedServer, Fleet, Listing, Query, StopOptions, TimelineQuery, Unattended, UsageAnswer,
+    UsageQuery, Wanted, sort,
 };
 use agentctl_hosts::{Ask, Events};
 use agentctl_model::text::counted;
+use agentctl_model::timeline::Timeline;
 use agentctl_model::{EndedBy, Error, HostReport, Session, SessionKey, Surveyed};
 use jiff::Timestamp;
 
-use crate::cli::host_args;
+use crate::cli::{host_args, timeline, usage};
 use crate::failure::Failure;
 use crate::link::Link;
-use crate::link::hosts::{Roster, is_here};
+use crate::link::hosts::{Asked, Roster, RosterHost, is_here};
 use crate::settings::Notify;
 use crate::surroundings::{Surroundings, clock};
 
@@ -113,8 +115,7 @@ impl Settings for DaemonContext {
         query: &Query,
         fleet: Fleet,
     ) -> Result<Listing<Box<Session>>, Error> {
-        let roster = Roster::of(&self.surroundings).map_err(error)?;
-        let asked = host_args::named(hosts, &roster, fleet.host()).map_err(error)?;
+        let (roster, asked) = self.asked(hosts, &fleet)?;
         // Which rows are cut is known only when every machine has answered.
         let mut wanted = query.clone();
         let limit = wanted.filter.limit.take().unwrap_or(usize::MAX);
@@ -122,10 +123,27 @@ impl Settings for DaemonContext {
         sort(&mut listing.sessions, query.filter.sort);
         listing.left_out = listing.sessions.len().saturating_sub(limit);
         listing.sessions.truncate(limit);
-        for row in &mut listing.hosts {
-            row.hint = self.hint_for_daemon(row.error.as_deref()).or(row.hint.take());
-        }
+        self.add_hints(&mut listing.hosts);
         Ok(listing)
+    }
+
+    fn usage_over(&self, hosts: &[String], query: &UsageQuery, fleet: Fleet) -> Result<UsageAnswer, Error> {
+        let (roster, asked) = self.asked(hosts, &fleet)?;
+        let mut answer = usage::over_hosts::usage(&roster, &asked, query, &fleet, &self.surroundings);
+        self.add_hints(&mut answer.hosts);
+        Ok(answer)
+    }
+
+    fn timeline_over(
+        &self,
+        hosts: &[String],
+        query: &TimelineQuery,
+        fleet: Fleet,
+    ) -> Result<Timeline, Error> {
+        let (roster, asked) = self.asked(hosts, &fleet)?;
+        let mut answer = timeline::over_hosts::timeline(&roster, &asked, query, &fleet, &self.surroundings);
+        self.add_hints(&mut answer.hosts);
+        Ok(answer)
     }
 
     fn pass_on(&self, host: &str, request: FarRequest<'_>) -> Result<Passed, Error> {
@@ -179,6 +197,19 @@ impl DaemonContext {
         let said = error(failure);
         let hint = self.hint_for_daemon(Some(&said.message)).or(said.hint.clone());
         Error { hint, ..said }
+    }
+
+    /// The machines that are meant, and the roster that leads to them.
+    fn asked(&self, hosts: &[String], fleet: &Fleet) -> Result<(Roster, Asked), Error> {
+        let roster = Roster::of(&self.surroundings).map_err(error)?;
+        let asked = host_args::named(hosts, &roster, fleet.host()).map_err(error)?;
+        Ok((roster, asked))
+    }
+
+    fn add_hints(&self, rows: &mut [HostReport]) {
+        for row in rows {
+            row.hint = self.hint_for_daemon(row.error.as_deref()).or(row.hint.take());
+        }
     }
 
     /// Where ssh let nobody in because the daemon has no agent: how to give it one.

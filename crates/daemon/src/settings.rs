@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 
 use agentctl_fleet::act::launch::Launcher;
-use agentctl_fleet::{AdapterEntry, Fleet, Listing, Query};
+use agentctl_fleet::{AdapterEntry, Fleet, Listing, Query, TimelineQuery, UsageAnswer, UsageQuery};
 use agentctl_hosts::Events;
 use agentctl_hosts::nats::NatsSettings;
 use agentctl_model::notice::QuietHours;
+use agentctl_model::timeline::Timeline;
 use agentctl_model::{Error, HostReport, Session};
 use jiff::tz::TimeZone;
 
@@ -101,6 +102,13 @@ pub trait Settings: Send + Sync + 'static {
         query: &Query,
         fleet: Fleet,
     ) -> Result<Listing<Box<Session>>, Error>;
+
+    /// What was spent on these machines together.
+    fn usage_over(&self, hosts: &[String], query: &UsageQuery, fleet: Fleet) -> Result<UsageAnswer, Error>;
+
+    /// The lanes of these machines.
+    fn timeline_over(&self, hosts: &[String], query: &TimelineQuery, fleet: Fleet)
+    -> Result<Timeline, Error>;
 
     /// Asks another machine and returns its answer.
     fn pass_on(&self, host: &str, request: FarRequest<'_>) -> Result<Passed, Error>;

@@ -128,7 +128,7 @@ impl Tab<'_> {
     /// Waits until something that can be seen has this text; how long that took.
     #[track_caller]
     pub fn sees(&self, css: &str, text: &str) -> Duration {
-        self.sees_within(Duration::from_secs(20), css, text)
+        self.sees_within(Duration::from_mins(1), css, text)
     }
 
     #[track_caller]
@@ -206,6 +206,12 @@ impl Tab<'_> {
     #[track_caller]
     pub fn js(&self, code: &str) -> Value {
         self.ask("js", json!({"code": code}))
+    }
+
+    /// Waits until an expression of the page has this value. What a script sets is set a moment after what a person sees.
+    #[track_caller]
+    pub fn becomes(&self, code: &str, value: impl Into<Value>) {
+        let _ = self.ask("becomes", json!({"code": code, "value": value.into()}));
     }
 
     #[track_caller]

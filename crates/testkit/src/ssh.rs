@@ -19,8 +19,8 @@ pub struct Near {
     pub home: TestHome,
     pub port: u16,
     program: PathBuf,
-    // Ends sshd.
-    _sshd: Background,
+    /// Ends with it.
+    sshd: Background,
 }
 
 impl Near {
@@ -57,7 +57,7 @@ impl Near {
         let sshd = Background::spawn(&home, command);
         until(PATIENCE, "sshd to listen", || TcpStream::connect(("127.0.0.1", port)).ok());
 
-        let near = Self { home, port, program, _sshd: sshd };
+        let near = Self { home, port, program, sshd };
         let host_key = fs::read_to_string(folder.join("host.pub")).unwrap();
         fs::write(folder.join("known"), format!("[127.0.0.1]:{port} {host_key}")).unwrap();
         // ssh takes the home folder of the user from the system, so its config is named.
@@ -71,6 +71,11 @@ impl Near {
         let ssh = near.script("ssh", &format!("exec /usr/bin/ssh -F '{}' \"$@\"", at("config")));
         near.home.put_on_path("ssh", &ssh);
         Some(near)
+    }
+
+    /// The home for a scene that wants it for itself, and what keeps sshd running.
+    pub fn split(self) -> (TestHome, Background) {
+        (self.home, self.sshd)
     }
 
     pub fn script(&self, name: &str, text: &str) -> PathBuf {

@@ -32,7 +32,9 @@ function watch(page, name, origin) {
   });
 }
 
-const deadline = (wanted) => Date.now() + (wanted.within ?? 20_000);
+/** How long is waited for what must come: a busy machine is ten times slower than a quiet one. */
+const PATIENCE = 60_000;
+const deadline = (wanted) => Date.now() + (wanted.within ?? PATIENCE);
 const pause = () => new Promise((resolve) => setTimeout(resolve, 25));
 
 /** The texts of what is found and can be seen. */
@@ -41,6 +43,7 @@ const texts = (page, css) => page.evaluate((css) => [...document.querySelectorAl
 const deeds = {
   async open({ tab, url, width = 1440, height = 900, scheme = "light" }) {
     const page = await (await context(scheme)).newPage();
+    page.setDefaultTimeout(PATIENCE);
     await page.setViewportSize({ width, height });
     watch(page, tab, new URL(url).origin);
     tabs.set(tab, page);
@@ -54,7 +57,10 @@ const deeds = {
     for (;;) {
       const found = await texts(tabs.get(tab), css).catch(() => []);
       if (found.some((one) => one.includes(text)) !== gone) return Date.now() - begun;
-      if (Date.now() > until) throw new Error(`${gone ? "still" : "no"} “${text}” in ${css}: ${JSON.stringify(found).slice(0, 3000)}`);
+      if (Date.now() > until) {
+        const whole = await tabs.get(tab).evaluate(() => document.body.innerText).catch((error) => error.message);
+        throw new Error(`${gone ? "still" : "no"} “${text}” in ${css}: ${JSON.stringify(found).slice(0, 3000)}; the page: ${whole.slice(0, 1000)}; ${troubles.slice(-5).join("; ")}`);
+      }
       await pause();
     }
   },
@@ -62,7 +68,7 @@ const deeds = {
   click: ({ tab, role, name, css, ...wanted }) => {
     const page = tabs.get(tab);
     const found = css ? page.locator(css).first() : page.getByRole(role ?? "button", { name, exact: true }).first();
-    return found.click({ timeout: wanted.within ?? 20_000 });
+    return found.click({ timeout: wanted.within ?? PATIENCE });
   },
   key: ({ tab, key }) => tabs.get(tab).keyboard.press(key),
   fill: ({ tab, label, text }) => tabs.get(tab).getByLabel(label, { exact: true }).fill(text),
@@ -73,6 +79,18 @@ const deeds = {
   reload: async ({ tab }) => { await tabs.get(tab).reload(); },
   size: ({ tab, width, height = 900 }) => tabs.get(tab).setViewportSize({ width, height }),
   js: ({ tab, code }) => tabs.get(tab).evaluate(code),
+  /** Waits until an expression of the page has this value. */
+  async becomes({ tab, code, value, ...wanted }) {
+    const until = deadline(wanted);
+    for (;;) {
+      const now = await tabs.get(tab).evaluate(code).catch((error) => error.message);
+      if (JSON.stringify(now) === JSON.stringify(value)) return;
+      if (Date.now() > until) throw new Error(`${code} is ${JSON.stringify(now)}`);
+      await pause();
+    }
+  },
+  /** The addresses of what is framed: the browser's own page of errors where that was refused. */
+  frames: ({ tab }) => tabs.get(tab).frames().slice(1).map((frame) => frame.url()),
   shot: async ({ tab, path }) => { await tabs.get(tab).screenshot({ path }); },
   /** What the judge of accessibility calls serious or critical. */
   async axe({ tab }) {

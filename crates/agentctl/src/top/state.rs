@@ -156,6 +156,16 @@ impl State {
     pub(crate) fn hear(&mut self, name: &str, mut part: Part) {
         let before = self.parts.remove(name).unwrap_or_default();
         let heard_at = part.heard_at;
+        let is_same = part.rows.len() == before.rows.len()
+            && part
+                .rows
+                .iter()
+                .zip(&before.rows)
+                .all(|(now, was)| now.key == was.key && now.session == was.session && now.old == was.old);
+        if is_same {
+            self.parts.insert(name.to_owned(), part);
+            return;
+        }
         for mut row in before.rows {
             let key = &row.key;
             let host = part.hosts.iter().find(|host| host.name == key.host);
@@ -346,8 +356,11 @@ impl State {
 
     /// A frame was drawn. A request that it showed whole is seen from then on, as long as it stays the same one.
     pub(crate) fn saw(&mut self, shown: Shown, at: Instant) {
-        let same = self.seen.as_ref().map(|(request, _)| request) == shown.request.as_ref();
-        if !same {
+        let is_same = match (&self.seen, &shown.request) {
+            (Some((seen, _)), Some(request)) => is_same(seen, request),
+            (seen, request) => seen.is_none() && request.is_none(),
+        };
+        if !is_same {
             self.seen = shown.request.clone().map(|request| (request, at));
         }
         let list = shown.list;
@@ -370,7 +383,7 @@ impl State {
     pub(crate) fn has_seen_request(&self, at: Instant) -> Sight {
         let wanted = self.cursor.clone().zip(self.request().cloned());
         match &self.seen {
-            Some((seen, since)) if Some(seen) == wanted.as_ref() => {
+            Some((seen, since)) if wanted.is_some_and(|wanted| is_same(seen, &wanted)) => {
                 if at.saturating_duration_since(*since) >= SEEN { Sight::Seen } else { Sight::JustNow }
             }
             _ => Sight::NotWhole,
@@ -392,6 +405,11 @@ impl State {
             waiting => format!("◐ {waiting} · agentctl"),
         }
     }
+}
+
+/// Whether this is the same request of the same session.
+fn is_same((key, pending): &(Key, Pending), (other, now): &(Key, Pending)) -> bool {
+    key == other && pending.is_same_request(now)
 }
 
 /// Whether a request was seen.

@@ -16,6 +16,12 @@ pub(crate) struct Machine {
     home: tempfile::TempDir,
 }
 
+impl AsRef<Path> for Machine {
+    fn as_ref(&self) -> &Path {
+        self.home()
+    }
+}
+
 impl Machine {
     pub(crate) fn empty() -> Self {
         Self { home: tempfile::tempdir().unwrap() }

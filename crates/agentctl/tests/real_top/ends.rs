@@ -1,6 +1,6 @@
 //! However it ends, the terminal is the shell's again.
 
-use crate::pane::Pane;
+use crate::pane::{Pane, is_whole};
 use crate::stored;
 
 #[test]
@@ -8,7 +8,7 @@ fn the_terminal_is_given_back_at_every_end() {
     let home = stored();
     let Some(pane) = Pane::open(&home, 80, 24) else { return };
     pane.top("");
-    assert_eq!(pane.modes(), (true, false));
+    pane.is_taken();
     pane.press("q");
     pane.is_usable("quit");
     pane.top("");
@@ -41,14 +41,22 @@ fn it_is_suspended_and_comes_back() {
         pane.shows("Stopped");
         pane.is_usable(mark);
         pane.types("clear; fg");
-        // A screen may be caught half painted, so all of it is waited for together.
-        pane.until("the whole screen again", |screen| {
-            let keys = screen.contains("q quit") || screen.contains("/ find");
-            screen.contains("agentctl · ") && keys && pane.modes() == (true, false)
-        });
+        pane.until("the whole screen", |screen| is_whole(screen) && screen.contains("/ find"));
+        pane.is_taken();
     }
     pane.press("q");
     pane.is_usable("end");
+}
+
+/// `o` makes place for the command that leads to the session; its words are on the shell's screen.
+#[test]
+fn the_way_to_a_session_takes_its_place() {
+    let home = stored();
+    let Some(pane) = Pane::open(&home, 100, 30) else { return };
+    pane.top("");
+    pane.press("o");
+    pane.until("the words of attach", |screen| screen.contains("is gone, and it is opened there"));
+    pane.is_usable("attach");
 }
 
 /// The words of a panic are on the screen that the shell shows.
@@ -57,8 +65,9 @@ fn a_panic_gives_the_terminal_back_and_is_read() {
     let home = stored();
     let Some(pane) = Pane::open(&home, 80, 24) else { return };
     pane.types(&format!("clear; AGENTCTL_FAULT=top.panics {} top", env!("CARGO_BIN_EXE_agentctl")));
-    let screen = pane.shows("panicked at");
-    assert!(screen.contains("the point top.panics"), "{screen}");
+    pane.until("the words of the panic", |screen| {
+        screen.contains("panicked at") && screen.contains("the point top.panics")
+    });
     pane.is_usable("panic");
 }
 
@@ -74,6 +83,7 @@ fn without_a_terminal_it_is_one_sentence() {
     pane.shows("code-2");
     assert_eq!(pane.modes(), (false, true));
     pane.types("tr -d '[:print:]\\n' <refused | wc -c; cat refused");
-    let screen = pane.shows("top needs a terminal");
-    assert!(screen.lines().any(|line| line.trim() == "0"), "{screen}");
+    pane.until("one sentence without escape codes", |screen| {
+        screen.contains("top needs a terminal") && screen.lines().any(|line| line.trim() == "0")
+    });
 }

@@ -1,8 +1,8 @@
 //! What is on the screen: at three sizes, while the window changes, with and without colours, with every view.
 
-use agentctl_testkit::Background;
+use agentctl_testkit::{Background, until_seen};
 
-use crate::pane::Pane;
+use crate::pane::{PATIENCE, Pane, is_whole};
 use crate::stored;
 
 #[test]
@@ -13,12 +13,11 @@ fn the_list_and_every_view_are_there_at_three_sizes() {
     for (width, height) in [("80", "24"), ("120", "40"), ("200", "50")] {
         pane.tmux(&["resize-window", "-x", width, "-y", height]);
         let rows: usize = height.parse().unwrap();
-        let screen = pane.until("the keys on the last line", |screen| {
-            screen.lines().count() == rows && screen.lines().last().is_some_and(|line| line.ends_with(" ?"))
+        pane.until("the whole screen, with the detail below the list or beside it", |screen| {
+            let is_wide = screen.lines().nth(1).is_some_and(|line| line.contains(" │ "));
+            let is_full = screen.lines().count() == rows && is_whole(screen);
+            is_full && screen.contains("✕") && screen.contains("claude-code") && is_wide == (width == "200")
         });
-        assert!(screen.contains("✕") && screen.contains("claude-code"), "{screen}");
-        let is_wide = screen.lines().nth(1).is_some_and(|line| line.contains(" │ "));
-        assert_eq!(is_wide, width == "200", "{screen}");
         for (key, words) in [
             ("?", "approve what it waits for"),
             ("e", "transcript"),
@@ -68,10 +67,9 @@ fn a_storm_of_sizes_ends_in_a_whole_screen() {
         pane.press("j");
     }
     pane.tmux(&["resize-window", "-x", "100", "-y", "30"]);
-    let screen = pane.until("a whole screen", |screen| {
-        screen.lines().count() == 30 && screen.lines().last().is_some_and(|line| line.ends_with(" ?"))
+    pane.until("a whole screen", |screen| {
+        screen.lines().count() == 30 && is_whole(screen) && screen.matches("agentctl · ").count() == 1
     });
-    assert_eq!(screen.matches("agentctl · ").count(), 1, "{screen}");
     pane.press("q");
     pane.is_usable("storm");
 }
@@ -82,14 +80,18 @@ fn without_colours_there_are_none_and_the_rest_is_the_same() {
     let Some(pane) = Pane::open(&home, 80, 24) else { return };
     // One of the sixteen colours, by its number.
     let coloured = |screen: &str| screen.contains("\u{1b}[38;5;1m") || screen.contains("\u{1b}[31m");
+    let painted = |what: &str, fits: &dyn Fn(&str) -> bool| {
+        until_seen(PATIENCE, what, || {
+            let screen = pane.tmux(&["capture-pane", "-p", "-e"]);
+            if fits(&screen) { Ok(()) } else { Err(screen) }
+        });
+    };
     pane.top("");
-    let with = pane.tmux(&["capture-pane", "-p", "-e"]);
-    assert!(coloured(&with), "{with:?}");
+    painted("a failure in its colour", &|screen| screen.contains('✕') && coloured(screen));
     pane.press("q");
     pane.is_usable("first");
     pane.top("--color never");
-    let without = pane.tmux(&["capture-pane", "-p", "-e"]);
-    assert!(!coloured(&without) && without.contains('✕'), "{without:?}");
+    painted("a failure without a colour", &|screen| screen.contains('✕') && !coloured(screen));
 }
 
 /// A daemon that is killed is a banner and not an empty list; when it is back the banner goes by itself.
@@ -103,17 +105,22 @@ fn a_lost_daemon_is_a_banner_until_it_is_back() {
         Background::spawn(&home, command)
     };
     let mut daemon = start();
-    agentctl_testkit::until(crate::pane::PATIENCE, "the daemon", || {
+    agentctl_testkit::until(PATIENCE, "the daemon", || {
         home.agentctl_home().join("agentctl.sock").exists().then_some(())
     });
     pane.types("unset AGENTCTL_NO_DAEMON");
     let screen = pane.top("");
     assert!(!screen.contains("the daemon is not heard"), "{screen}");
-    // It follows the daemon's events from here on.
-    std::thread::sleep(std::time::Duration::from_secs(1));
+    until_seen(PATIENCE, "it follows the daemon's events", || {
+        let mut command = home.agentctl_command(&["daemon", "status", "--json"]);
+        command.env_remove("AGENTCTL_NO_DAEMON");
+        let status = home.run(command).ok().json();
+        if status["daemon"]["listeners"].as_u64() > Some(0) { Ok(()) } else { Err(format!("{status:#}")) }
+    });
     daemon.signal(agentctl_testkit::Signal::KILL);
-    let screen = pane.shows("the daemon is not heard");
-    assert!(screen.contains('✕'), "{screen}");
+    pane.until("a banner over the list", |screen| {
+        screen.contains("the daemon is not heard") && screen.contains('✕')
+    });
     let _back = start();
     pane.until("no banner", |screen| !screen.contains("the daemon is not heard") && screen.contains('✕'));
 }

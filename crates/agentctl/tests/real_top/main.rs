@@ -6,8 +6,11 @@
     reason = "tests run processes and read what they left"
 )]
 
+mod changes;
 mod ends;
 mod looks;
+#[path = "../machine/mod.rs"]
+mod machine;
 mod pane;
 #[path = "../steer/mod.rs"]
 mod steer;

@@ -68,14 +68,37 @@ impl Pane {
     #[track_caller]
     pub(crate) fn top(&self, more: &str) -> String {
         self.types(&format!("clear; {} top {more}", env!("CARGO_BIN_EXE_agentctl")));
-        self.until("the list", |screen| screen.contains("agentctl · ") && !screen.contains("looking …"))
+        self.until("the list", |screen| is_whole(screen) && !screen.contains("looking …"))
     }
 
-    /// The process of `top`.
+    /// Answers what is asked with a key. A request that has only just come is answered by the next press.
+    #[track_caller]
+    pub(crate) fn answers(&self, key: &str, words: &str) {
+        const TOO_SOON: &str = "press the key again";
+        loop {
+            self.press(key);
+            let screen = self.until(words, |screen| screen.contains(words) || screen.contains(TOO_SOON));
+            if screen.contains(words) {
+                return;
+            }
+            // Another key takes the words away, so that those of the next press are told from these.
+            self.press("Home");
+            self.until("no words", |screen| !screen.contains(TOO_SOON));
+        }
+    }
+
+    /// The process of `top`, which the shell has started.
+    #[track_caller]
     pub(crate) fn pid(&self) -> String {
         let shell = self.tmux(&["display-message", "-p", "#{pane_pid}"]);
-        let output = Command::new("pgrep").args(["-P", shell.trim()]).output().unwrap();
-        String::from_utf8(output.stdout).unwrap().split_whitespace().next().unwrap().to_owned()
+        until_seen(PATIENCE, "the process of top", || {
+            let output = Command::new("pgrep").args(["-P", shell.trim(), "-x", "agentctl"]).output().unwrap();
+            let found = String::from_utf8(output.stdout).unwrap();
+            match found.split_whitespace().collect::<Vec<_>>().as_slice() {
+                [pid] => Ok((*pid).to_owned()),
+                other => Err(format!("{other:?}")),
+            }
+        })
     }
 
     pub(crate) fn signal(&self, signal: &str) {
@@ -88,8 +111,22 @@ impl Pane {
         (modes.starts_with('1'), modes.trim().ends_with('1'))
     }
 
-    pub(crate) fn title(&self) -> String {
-        self.tmux(&["display-message", "-p", "#{pane_title}"]).trim().to_owned()
+    /// Waits until the terminal is `top`'s: the alternate screen, without a cursor.
+    #[track_caller]
+    pub(crate) fn is_taken(&self) {
+        until_seen(PATIENCE, "the terminal is taken", || match self.modes() {
+            (true, false) => Ok(()),
+            other => Err(format!("{other:?}")),
+        });
+    }
+
+    /// Waits until the terminal has this title, which is written after the screen.
+    #[track_caller]
+    pub(crate) fn is_titled(&self, title: &str) {
+        until_seen(PATIENCE, title, || {
+            let now = self.tmux(&["display-message", "-p", "#{pane_title}"]);
+            if now.trim() == title { Ok(()) } else { Err(now) }
+        });
     }
 
     /// The shell has its terminal back: its screen, its cursor, its modes, and it does what is typed.
@@ -112,6 +149,11 @@ impl Pane {
         });
         assert!(!screen.contains("agentctl · "), "{screen}");
     }
+}
+
+/// Whether a screen was drawn to its end: a terminal shows what has come so far, and the keys of the last line come last.
+pub(crate) fn is_whole(screen: &str) -> bool {
+    screen.starts_with(" agentctl · ") && screen.lines().last().is_some_and(|line| line.ends_with(" ?"))
 }
 
 impl Drop for Pane {

@@ -3,7 +3,7 @@
 use agentctl_testkit::{Claude, until, until_seen};
 use serde_json::Value;
 
-use crate::pane::{PATIENCE, Pane};
+use crate::pane::{PATIENCE, Pane, is_whole};
 use crate::steer::Scene;
 
 /// The session as the command line tells it.
@@ -27,14 +27,13 @@ fn a_real_agent_is_approved_denied_spoken_to_stopped_and_resumed() {
     };
     let id = hold("[[bash:touch approved-file]] [[text:it was allowed]]");
     pane.top("");
-    let screen = pane.until("the request, whole", |screen| screen.contains("│ Bash: touch approved-file"));
-    assert!(screen.contains("◐ 1 needs you") && screen.contains("y approve"), "{screen}");
-    assert_eq!(pane.title(), "◐ 1 · agentctl");
+    pane.until("the request, whole", |screen| {
+        let words = ["│ Bash: touch approved-file", "◐ 1 needs you", "y approve"];
+        is_whole(screen) && words.iter().all(|words| screen.contains(words))
+    });
+    pane.is_titled("◐ 1 · agentctl");
     assert!(!scene.cwd.join("approved-file").exists());
-    // It must have been there long enough to be read.
-    std::thread::sleep(std::time::Duration::from_millis(600));
-    pane.press("y");
-    pane.shows("accepted the approval");
+    pane.answers("y", "accepted the approval");
     until(PATIENCE, "the file", || scene.cwd.join("approved-file").exists().then_some(()));
     becomes(&scene, &id, "idle", |seen| seen["status"] == "idle" && seen["lastMessage"] == "it was allowed");
     pane.shows("it was allowed");
@@ -45,11 +44,22 @@ fn a_real_agent_is_approved_denied_spoken_to_stopped_and_resumed() {
     pane.tmux(&["send-keys", "-l", "[[bash:touch denied-file]] [[text:it was denied]]"]);
     pane.press("Enter");
     pane.until("the second request", |screen| screen.contains("│ Bash: touch denied-file"));
-    std::thread::sleep(std::time::Duration::from_millis(600));
-    pane.press("n");
-    pane.shows("accepted the denial");
+    pane.answers("n", "accepted the denial");
     becomes(&scene, &id, "idle", |seen| seen["status"] == "idle" && seen["lastMessage"] == "it was denied");
     assert!(!scene.cwd.join("denied-file").exists());
+
+    // A question is answered with words.
+    let question = r#"[[tool:AskUserQuestion|{"questions":[{"question":"Keep the v5 routes?","header":"Routes","multiSelect":false,"options":[{"label":"Keep","description":"both"},{"label":"Drop","description":"them"}]}]}]] [[text:as you say]] ask me"#;
+    let _ = scene.agentctl(&["send", &id, question]).ok();
+    pane.until("the question, whole", |screen| screen.contains("│ Keep the v5 routes?") && is_whole(screen));
+    pane.press("a");
+    pane.shows("answer:");
+    pane.tmux(&["send-keys", "-l", "Drop"]);
+    pane.press("Enter");
+    pane.shows("accepted the answer");
+    becomes(&scene, &id, "idle", |seen| seen["status"] == "idle" && seen["lastMessage"] == "as you say");
+    let heard = scene.model.requests().iter().any(|seen| seen.body.to_string().contains("Drop"));
+    assert!(heard, "the model heard the answer");
 
     // The whole conversation is open while it grows.
     pane.press("Enter");
@@ -57,6 +67,7 @@ fn a_real_agent_is_approved_denied_spoken_to_stopped_and_resumed() {
     let _ = scene.agentctl(&["send", &id, "[[text:said meanwhile]] go on"]).ok();
     pane.shows("said meanwhile");
     pane.press("Escape");
+    pane.shows("/ find");
 
     // Interrupted in the middle of a turn.
     let _ = scene.agentctl(&["send", &id, "[[hang:thinking]] wait"]).ok();
@@ -68,8 +79,8 @@ fn a_real_agent_is_approved_denied_spoken_to_stopped_and_resumed() {
     pane.press("x");
     pane.shows("press x again");
     assert_ne!(scene.status(&id)["status"], "stopped");
-    pane.press("x");
-    pane.press("x");
+    // Two presses at once, however long ago the first one was.
+    pane.tmux(&["send-keys", "x", "x"]);
     pane.shows("was stopped");
     becomes(&scene, &id, "stopped", |seen| seen["status"] == "stopped");
     pane.until("the row has ended", |screen| !screen.contains("○ 1") && !screen.contains("● 1"));

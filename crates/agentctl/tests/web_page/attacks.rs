@@ -5,6 +5,7 @@ use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 
 use agentctl_testkit::{TestHome, until_seen};
+use serde_json::json;
 
 use crate::{PATIENCE, Stage, store};
 
@@ -36,6 +37,39 @@ fn hostile_conversations_are_text() {
         0
     );
     assert_eq!(tab.js("typeof window.hacked"), "undefined");
+    for (view, css) in [("#/timeline", ".lane a"), ("#/inbox", "h1"), ("#/usage", ".bars"), ("#/", ".row")] {
+        tab.go(view);
+        tab.sees(css, "");
+        assert_eq!(
+            tab.js("document.querySelectorAll('#app img, #app script, #app iframe').length"),
+            0,
+            "{view}"
+        );
+        assert_eq!(tab.js("typeof window.hacked"), "undefined", "{view}");
+    }
+    stage.browser.assert_no_trouble();
+}
+
+/// A code that somebody has read from the address of another is worth nothing any more.
+#[test]
+fn a_code_is_good_once() {
+    let home = TestHome::with_agentctl(env!("CARGO_BIN_EXE_agentctl"));
+    let Some(stage) = Stage::set(home) else { return };
+    let address = stage.address(&[]);
+    let first = stage.browser.open("first", &address);
+    first.sees(".counts", "need");
+    // The browser notes the refusal.
+    stage.browser.allow(&["403"]);
+    let thief = stage.browser.open("thief", &address);
+    thief.sees(".signed-out", "agentctl web");
+    thief.sees(".signed-out", "was used");
+    thief.becomes("sessionStorage.length", 0);
+    assert!(!thief.js("location.href").as_str().unwrap().contains("code="));
+    // Without a token nothing is told.
+    assert_eq!(thief.js("fetch('/v1/sessions').then(answer => answer.status)"), 401);
+    stage.browser.allow(&["403", "401"]);
+    first.reload();
+    first.sees(".counts", "need");
     stage.browser.assert_no_trouble();
 }
 
@@ -58,7 +92,7 @@ fn a_tab_that_may_only_look_has_no_verbs() {
     stage.browser.allow(&["403"]);
     tab.click("Sign out");
     tab.sees(".signed-out", "agentctl web");
-    assert_eq!(tab.js("sessionStorage.length"), 0);
+    tab.becomes("sessionStorage.length", 0);
     stage.browser.assert_no_trouble();
 }
 
@@ -98,10 +132,14 @@ fn another_origin_can_neither_read_nor_write_nor_frame() {
     assert_eq!(tries(&lock), "refused");
     let simple = "/v1/web/sign-out', {method: 'POST', mode: 'no-cors', body: '{}', headers: {'Content-Type': 'text/plain'}}";
     let _ = tries(simple);
-    let framed = other.js(&format!(
-        "new Promise(done => {{ const frame = document.createElement('iframe'); frame.src = '{origin}/'; frame.onload = () => {{ let seen; try {{ seen = frame.contentDocument === null ? 'blocked' : 'open' }} catch {{ seen = 'blocked' }} done(seen + ' ' + frame.contentWindow.length); }}; document.body.append(frame); }})"
+    // What is framed is the browser's own page, which says that it was refused.
+    other.js(&format!(
+        "new Promise(done => {{ const frame = document.createElement('iframe'); frame.src = '{origin}/'; frame.onload = () => done(); document.body.append(frame); }})"
     ));
-    assert_eq!(framed, "blocked 0");
+    until_seen(PATIENCE, "the refused frame", || {
+        let frames = stage.browser.ask("frames", json!({"tab": "evil"})).unwrap();
+        if frames == json!(["chrome-error://chromewebdata/"]) { Ok(()) } else { Err(frames.to_string()) }
+    });
     assert!(stage.run(&["locks"]).ok().stdout.trim().lines().count() <= 1, "nothing was written");
     tab.reload();
     tab.sees(".counts", "need");

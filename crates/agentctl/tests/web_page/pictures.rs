@@ -61,7 +61,8 @@ fn pictures_for_people() {
     }
     let tab = stage.browser.open_as("timeline", &stage.address(&[]), 1440, "light");
     tab.go("#/timeline");
-    tab.sees("svg, .lane", "");
+    tab.click("hour");
+    tab.sees(".lane a", "Fix the login form");
     tab.shot(&folder.join("page-timeline.png"));
     for (width, height) in [(80, 24), (160, 40)] {
         top(&stage, &folder, width, height);

@@ -21,7 +21,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use super::api::{answer, json, run_blocking};
+use super::api::{answer, json, launch, run_blocking, timeline, usage};
 use super::body_budget::WORDS;
 use super::chosen_sources;
 use super::problem::Problem;
@@ -34,9 +34,10 @@ use crate::tell::metrics::page_of_hosts;
 
 /// The name of the parameter.
 const HOST: &str = "host";
-/// What may be done over TCP on another machine. There the request has all rights of its user, and a body that names
-/// commands, files or variables is for this machine's own rules.
+/// What may be done over TCP on another machine, whatever the body says.
 const OVER_TCP: [&str; 5] = ["/stop", "/send", "/answer", "/interrupt", "/done"];
+/// What may be done there if the body leaves commands, files and variables to that machine.
+const STARTS: [&str; 2] = ["/v1/sessions", "/resume"];
 
 /// How long an event of another machine is waited for before it is asked whether anybody still listens.
 const TICK: Duration = Duration::from_secs(1);
@@ -50,6 +51,11 @@ pub(crate) fn reaches(path: &str) -> bool {
             && path != "/v1/hosts"
             && !path.starts_with("/v1/daemon")
             && !path.starts_with("/v1/web"))
+}
+
+/// Whether a path is one of these deeds.
+fn does(deeds: &[&str], path: &str) -> bool {
+    deeds.iter().any(|end| path.ends_with(end))
 }
 
 /// Whether the answer to this path is a stream.
@@ -100,7 +106,7 @@ async fn passed(
     let reads = *request.method() == Method::GET;
     match peer {
         Peer::Unix { .. } => {}
-        Peer::Tcp | Peer::Page if reads || OVER_TCP.iter().any(|end| path.ends_with(end)) => {}
+        Peer::Tcp | Peer::Page if reads || does(&OVER_TCP, &path) || does(&STARTS, &path) => {}
         Peer::Tcp | Peer::Page => {
             return Err(Problem::forbidden("this is done on another machine on the unix socket alone"));
         }
@@ -128,6 +134,14 @@ async fn passed(
             json(&listing.answer(&host))
         });
         return listed.await.map(answer).map(Handled::Answered);
+    }
+    let is_of_several = hosts.len() > 1 || hosts.iter().any(|host| host == "all");
+    if reads && is_of_several && (path == "/v1/usage" || path == "/v1/timeline") {
+        let fleet = chosen_sources::fleet(&*shared.settings, request.headers(), peer)?;
+        let of_hosts = if path == "/v1/usage" { usage::of_hosts } else { timeline::of_hosts };
+        let rest = rest.to_owned();
+        let told = run_blocking(move || of_hosts(&rest, &shared, &hosts, fleet));
+        return told.await.map(answer).map(Handled::Answered);
     }
     if reads && path == METRICS {
         let _ = query::parse(Some(rest), &[])?;
@@ -160,6 +174,9 @@ async fn passed(
         Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "usage", format!("the body has more than {WORDS} bytes"))
     })?;
     let text = String::from_utf8(bytes.to_vec()).map_err(|_| Problem::usage("the body is no text"))?;
+    if !reads && !matches!(peer, Peer::Unix { .. }) && does(&STARTS, &path) {
+        launch::check_passed_on(&path, &text)?;
+    }
     let (name, method, asked) = (host.clone(), head.method.to_string(), target.clone());
     let body = (!reads).then(|| text.clone());
     let settings = shared.settings.clone();

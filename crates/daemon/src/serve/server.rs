@@ -73,13 +73,17 @@ impl Peer {
         }
     }
 
-    /// Refuses what would let a caller over the bus choose what runs on this machine beside the agent itself.
+    /// Refuses what would let a caller over the bus, or a page, choose what runs on this machine beside the agent itself.
     pub(crate) fn check_chosen(&self, chosen: &[(&str, bool)]) -> Result<(), Problem> {
         let refused = chosen.iter().find(|(_, is_chosen)| *is_chosen);
         match (self, refused) {
             (Self::Nats(_), Some((name, _))) => {
                 Err(Problem::forbidden(format!("`{name}` is not taken over the bus"))
                     .hint("leave it out, or ask that machine over ssh"))
+            }
+            (Self::Page, Some((name, _))) => {
+                Err(Problem::forbidden(format!("`{name}` is not taken from a page"))
+                    .hint("leave it out, or use the command line"))
             }
             _ => Ok(()),
         }

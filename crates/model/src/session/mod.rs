@@ -80,6 +80,13 @@ impl Pending {
     pub fn answerable(self, answerable: bool) -> Self {
         Self { answerable, ..self }
     }
+
+    /// Whether a person who has read one of the two has read the other: it is about the same thing in the same words. Since
+    /// when it waits is told differently by records and by who holds the agent, and only the latter knows its id.
+    pub fn is_same_request(&self, other: &Self) -> bool {
+        let is_other = self.id.is_some() && other.id.is_some() && self.id != other.id;
+        !is_other && self.kind == other.kind && self.summary == other.summary
+    }
 }
 
 /// One way to answer a request, as the agent offers it.

@@ -1,6 +1,6 @@
 //! `agentctl timeline`: who worked, waited and rested when, from recorded times only.
 
-mod over_hosts;
+pub(crate) mod over_hosts;
 
 use std::io::Write;
 use std::path::PathBuf;

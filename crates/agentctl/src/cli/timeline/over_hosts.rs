@@ -13,7 +13,7 @@ use crate::link::hosts::{Asked, Located, Roster};
 use crate::surroundings::Surroundings;
 
 /// Every session of these machines.
-pub(super) fn timeline(
+pub(crate) fn timeline(
     roster: &Roster,
     asked: &Asked,
     query: &TimelineQuery,

@@ -1,6 +1,6 @@
 //! `agentctl usage`: what sessions have spent, in tokens and in dollars.
 
-mod over_hosts;
+pub(crate) mod over_hosts;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

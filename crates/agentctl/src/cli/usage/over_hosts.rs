@@ -10,7 +10,7 @@ use agentctl_model::HostReport;
 use crate::link::hosts::{Asked, Roster};
 use crate::surroundings::Surroundings;
 
-pub(super) fn usage(
+pub(crate) fn usage(
     roster: &Roster,
     asked: &Asked,
     query: &UsageQuery,

@@ -49,8 +49,7 @@ pub(super) fn carry_out(deed: Deed, scene: &Scene) -> Result<String, Failure> {
     let find = |key| locate(key, Purpose::Act, &fleet, scene);
     match deed {
         Deed::Answer { key, shown, decision } => {
-            let target = find(&key)?;
-            let request = still_asked(&target.found.session, &shown)?.id.clone();
+            let (target, request) = asked_again(|| find(&key), &shown)?;
             let noun = match decision {
                 Decision::AllowOnce | Decision::AllowAlways => "the approval",
                 Decision::Deny { .. } => "the denial",
@@ -102,14 +101,35 @@ pub(super) fn carry_out(deed: Deed, scene: &Scene) -> Result<String, Failure> {
     }
 }
 
+/// How often is looked for the id of a request whose words are there.
+const LOOKS: usize = 3;
+
+/// The session that asks, and the id of its request. While its runner is busy only the records tell of the request, and
+/// they do not know the id that was on the screen: then it is looked at again, because an answer without the name could
+/// reach the next request.
+fn asked_again(
+    find: impl Fn() -> Result<Located, Failure>,
+    shown: &Pending,
+) -> Result<(Located, Option<String>), Failure> {
+    let mut look = 1;
+    loop {
+        let target = find()?;
+        let id = still_asked(&target.found.session, shown)?.id.clone();
+        if id.is_some() || shown.id.is_none() {
+            return Ok((target, id));
+        }
+        if look == LOOKS {
+            let words = "nothing was answered: who holds this session does not answer";
+            return Err(Failure::from(Error::new(ErrorKind::Refused, words)));
+        }
+        look += 1;
+    }
+}
+
 /// The request that a person decided about, as it is now. A newer one is not answered in its place. The id of one that
 /// was seen in the records first is known only when its runner has told it; its words are the same.
 fn still_asked<'s>(session: &'s Session, shown: &Pending) -> Result<&'s Pending, Failure> {
-    let is_it = |now: &&Pending| {
-        let is_same = shown.id.is_none() || now.id == shown.id;
-        is_same && now.kind == shown.kind && now.summary == shown.summary
-    };
-    if let Some(now) = session.pending.iter().find(is_it) {
+    if let Some(now) = session.pending.iter().find(|now| now.is_same_request(shown)) {
         return Ok(now);
     }
     let now = session.pending.first().and_then(|pending| pending.summary.as_deref()).map(text::visible_line);
@@ -220,6 +240,10 @@ mod tests {
         assert!(still_asked(&now, &request(Some("r1"), "Bash: rm -rf /")).is_err());
         let same = still_asked(&now, &request(None, "Bash: rm -rf /")).unwrap();
         assert_eq!(same.id.as_deref(), Some("r2"));
+        // What does not describe the request may differ: since when, and whether it could be answered a moment ago.
+        let shown =
+            Pending { since: Some(jiff::Timestamp::UNIX_EPOCH), ..request(Some("r2"), "Bash: rm -rf /") };
+        assert!(still_asked(&now, &shown.answerable(true)).is_ok());
         now.pending.clear();
         assert!(still_asked(&now, &request(Some("r2"), "Bash: rm -rf /")).is_err());
     }

@@ -20,8 +20,9 @@ use crate::top::Scene;
 use crate::top::rows::{Key, Row};
 use crate::top::state::Part;
 
-/// How often is looked at least: what changed is on the screen within 3 s.
-const PERIOD: Duration = Duration::from_secs(2);
+/// How often is looked at least: what changed is on the screen within 3 s, and a look at thousands of sessions takes a part
+/// of that.
+const PERIOD: Duration = Duration::from_millis(2500);
 /// How soon after a look the next one may come.
 const LEAST: Duration = Duration::from_millis(250);
 /// How far back sessions that ended are shown.
@@ -101,11 +102,8 @@ fn near(scene: &Scene, to: &Sender<News>) {
                 break;
             }
         }
-        if !hints.are_given() && !was_heard {
-            std::thread::sleep(PERIOD);
-        } else {
-            std::thread::sleep(PERIOD / 2);
-        }
+        // A daemon that was lost is looked for more often.
+        std::thread::sleep(if was_heard { PERIOD / 2 } else { PERIOD });
     }
 }
 

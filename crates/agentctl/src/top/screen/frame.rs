@@ -64,7 +64,9 @@ impl Canvas<'_> {
 
     pub(super) fn invert(&mut self, area: Rect, line: u16) {
         let area = Rect { y: area.y + line, height: 1, ..area };
-        self.buffer.set_style(area, Style::new().add_modifier(Modifier::REVERSED));
+        // What is dim would have a darker ground than the rest of the row.
+        let inverted = Style::new().add_modifier(Modifier::REVERSED).remove_modifier(Modifier::DIM);
+        self.buffer.set_style(area, inverted);
     }
 }
 

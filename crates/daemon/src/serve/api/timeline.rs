@@ -2,19 +2,22 @@
 
 use std::path::PathBuf;
 
-use agentctl_fleet::{Since, TimelineQuery};
+use agentctl_fleet::{Fleet, Since, TimelineQuery};
 use agentctl_model::SourceReport;
 use axum::Extension;
+use axum::body::Bytes;
 use axum::extract::{RawQuery, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
 
 use super::sessions::{key, shared_survey};
+use super::usage::all_heard;
 use super::{App, answer, json};
 use crate::serve::problem::Problem;
 use crate::serve::query::{Pairs, Parameter, Parameters, joined};
 use crate::serve::server::Peer;
 use crate::serve::{chosen_sources, query};
+use crate::shared::Shared;
 
 pub(crate) const QUERY: Parameters = &[
     Parameter::since("since", "how far back: a length of time, an RFC 3339 time, or all; 24h by default"),
@@ -44,6 +47,20 @@ pub(crate) async fn report(
         json(&timeline)
     };
     shared_survey(&app, key, draw).await.map(answer)
+}
+
+/// The same over several machines.
+pub(crate) fn of_hosts(raw: &str, app: &Shared, hosts: &[String], fleet: Fleet) -> Result<Bytes, Problem> {
+    let pairs = query::parse(Some(raw), &[QUERY])?;
+    let asked = from(&pairs);
+    if !asked.ids.is_empty() {
+        return Err(Problem::usage("a session is asked for on its own machine"));
+    }
+    let timeline = app.settings.timeline_over(hosts, &asked, fleet)?;
+    if query::flag(&pairs, "strict") && !all_heard(&timeline.hosts) {
+        return Err(Problem::incomplete("not every machine could be heard completely", timeline.sources));
+    }
+    json(&timeline)
 }
 
 /// What these pairs ask for.

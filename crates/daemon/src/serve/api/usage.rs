@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
-use agentctl_fleet::{Since, UsageQuery, moment, zone_of, zone_text};
-use agentctl_model::SourceReport;
+use agentctl_fleet::{Fleet, Since, UsageQuery, moment, zone_of, zone_text};
 use agentctl_model::usage::By;
+use agentctl_model::{CoverageKind, HostReport, SourceReport};
 use axum::Extension;
+use axum::body::Bytes;
 use axum::extract::{RawQuery, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
@@ -18,6 +19,7 @@ use crate::serve::problem::Problem;
 use crate::serve::query::{Pairs, Parameter, Parameters, joined};
 use crate::serve::server::Peer;
 use crate::serve::{chosen_sources, query};
+use crate::shared::Shared;
 
 pub(crate) const QUERY: Parameters = &[
     Parameter::word("by", "what the rows are about; day by default", by_words),
@@ -64,6 +66,20 @@ pub(crate) async fn report(
         json(&report)
     };
     shared_survey(&app, key, count).await.map(answer)
+}
+
+/// The same over several machines.
+pub(crate) fn of_hosts(raw: &str, app: &Shared, hosts: &[String], fleet: Fleet) -> Result<Bytes, Problem> {
+    let pairs = query::parse(Some(raw), &[QUERY])?;
+    let report = app.settings.usage_over(hosts, &from(&pairs)?, fleet)?;
+    if query::flag(&pairs, "strict") && !all_heard(&report.hosts) {
+        return Err(Problem::incomplete("not every machine could be heard completely", report.sources));
+    }
+    json(&report)
+}
+
+pub(super) fn all_heard(hosts: &[HostReport]) -> bool {
+    hosts.iter().all(|row| row.coverage == CoverageKind::Complete)
 }
 
 /// What these pairs ask for.

@@ -1,5 +1,7 @@
 //! The files that a browser gets. They are part of the binary.
 
+use std::borrow::Cow;
+
 use axum::extract::Path;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
@@ -64,7 +66,19 @@ pub(crate) async fn asset(Path(path): Path<String>) -> Result<Response, Problem>
 fn file(path: &str) -> Result<Response, Problem> {
     let found = FILES.iter().find(|(name, _)| *name == path);
     let (_, bytes) = found.ok_or_else(|| Problem::not_found(format!("the page has no file `{path}`")))?;
-    Ok(([(header::CONTENT_TYPE, kind(path))], *bytes).into_response())
+    Ok(([(header::CONTENT_TYPE, kind(path))], served(path, bytes)).into_response())
+}
+
+/// What a browser gets of a file: our own scripts and styles without comments and indentation, which are for who reads
+/// them here. A comment has lines of its own, and no text of the page begins with one.
+fn served(path: &str, bytes: &'static [u8]) -> Cow<'static, [u8]> {
+    let is_source = ["text/javascript", "text/css"].iter().any(|of| kind(path).starts_with(of));
+    let is_ours = is_source && !path.starts_with("vendor/");
+    let Some(text) = std::str::from_utf8(bytes).ok().filter(|_| is_ours) else { return Cow::Borrowed(bytes) };
+    let is_comment =
+        |line: &&str| line.starts_with("//") || (line.starts_with("/**") && line.ends_with("*/"));
+    let lines = text.lines().map(str::trim_start).filter(|line| !line.is_empty() && !is_comment(line));
+    Cow::Owned(lines.flat_map(|line| [line, "\n"]).collect::<String>().into_bytes())
 }
 
 fn kind(path: &str) -> &'static str {
@@ -111,11 +125,20 @@ mod tests {
         let mut found = Vec::new();
         below(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/serve/web/page"), "", &mut found);
         found.sort();
-        let served: Vec<&str> = FILES.iter().map(|(path, _)| *path).collect();
-        assert_eq!(served, found);
+        let listed: Vec<&str> = FILES.iter().map(|(path, _)| *path).collect();
+        assert_eq!(listed, found);
         let loaded = FILES.iter().filter(|(path, _)| is_script(path) || kind(path).starts_with("text/css"));
-        let bytes: usize = loaded.map(|(_, bytes)| bytes.len()).sum();
+        let bytes: usize = loaded.map(|(path, bytes)| served(path, bytes).len()).sum();
         assert!(bytes < BUDGET, "script and style have {bytes} bytes");
+    }
+
+    #[test]
+    fn comments_and_indentation_stay_here() {
+        let script = b"// A\n/** B */\nlet url = 'http://x'; // c\n\n\tlet b = `\n\t\t<p>//</p>`;\n";
+        let told = served("main.js", script);
+        assert_eq!(told.as_ref(), b"let url = 'http://x'; // c\nlet b = `\n<p>//</p>`;\n");
+        assert_eq!(served("vendor/preact.js", script).as_ref(), script);
+        assert_eq!(served("index.html", script).as_ref(), script);
     }
 
     /// Each vendored file is the one whose sum, version and licence are noted.

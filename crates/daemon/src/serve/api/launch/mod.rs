@@ -239,19 +239,44 @@ pub(crate) async fn resume(
     resumed.await.map(answer)
 }
 
-/// The inputs of a launch. A caller over TCP cannot point it at other folders.
+/// Checks a launch or a resume that is passed on to another machine, where the request has all rights of its user: what a
+/// page may not choose here, nobody over TCP chooses there.
+pub(crate) fn check_passed_on(path: &str, body: &str) -> Result<(), Problem> {
+    const AS: Peer = Peer::Page;
+    let mistake = |error: serde_json::Error| Problem::usage(format!("the body: {error}"));
+    if path == "/v1/sessions" {
+        let LaunchBody { options, .. } = serde_json::from_str(body).map_err(mistake)?;
+        if options.trust {
+            return Err(Problem::forbidden("`trust` is given on the machine that is meant"));
+        }
+        options.check(&AS)?;
+        return check_environment(&AS, options.environment.as_ref());
+    }
+    let ResumeBody { on_complete, environment, permission_mode, .. } =
+        serde_json::from_str(body).map_err(mistake)?;
+    AS.check_chosen(&[("onComplete", on_complete.is_some())])?;
+    AS.check_permission(permission_mode)?;
+    check_environment(&AS, environment.as_ref())
+}
+
+/// A caller over TCP cannot point a launch at other folders.
+fn check_environment(peer: &Peer, environment: Option<&BTreeMap<String, String>>) -> Result<(), Problem> {
+    let Some(environment) = environment else { return Ok(()) };
+    check_variables("environment", environment)?;
+    if matches!(peer, Peer::Unix { .. }) {
+        return Ok(());
+    }
+    Err(Problem::forbidden("an environment is taken on the unix socket alone")
+        .hint("`env` gives the agent variables beside the daemon's own"))
+}
+
+/// The inputs of a launch.
 fn launcher(
     app: &App,
     peer: &Peer,
     environment: Option<&BTreeMap<String, String>>,
 ) -> Result<Launcher, Problem> {
-    if let Some(environment) = environment {
-        check_variables("environment", environment)?;
-        if !matches!(peer, Peer::Unix { .. }) {
-            return Err(Problem::forbidden("an environment is taken on the unix socket alone")
-                .hint("`env` gives the agent variables beside the daemon's own"));
-        }
-    }
+    check_environment(peer, environment)?;
     let launcher = app.settings.launcher(environment).map_err(Problem::failed)?;
     match launcher.mistake {
         Some(mistake) => {
@@ -283,4 +308,54 @@ fn consent(launcher: &Launcher, tree: &WorktreeOrder, trust: bool, peer: &Peer) 
     let WorktreeOrder { repository, branch, base } = tree;
     let marks = Marks::of(Store::at(&launcher.caller.home));
     super::worktrees::consent(&marks, (repository, branch, base.as_deref()), trust, peer)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Every field that a page may not choose, alone.
+    #[test]
+    fn what_a_page_may_not_choose_is_not_passed_on() {
+        let plain = json!({
+            "adapter": "codex", "model": "m", "prompt": "p", "cwd": "/w", "hold": true, "permissionMode": "bypass",
+            "worktree": {"repository": "/w", "branch": "b"}, "group": "g", "labels": {"a": "b"}, "force": true,
+            "timeout": "30m", "idleTimeout": "30m", "systemPromptAppend": "s",
+        });
+        check_passed_on("/v1/sessions", &plain.to_string()).unwrap();
+        for (name, value) in [
+            ("env", json!({"A": "b"})),
+            ("environment", json!({"A": "b"})),
+            ("environment", json!({})),
+            ("onCreate", json!("true")),
+            ("onComplete", json!("true")),
+            ("callbackSession", json!("s")),
+            ("callbackAgent", json!("a")),
+            ("args", json!(["--x"])),
+            ("spec", json!("/etc/passwd")),
+            ("files", json!(["/etc/passwd"])),
+            ("issue", json!(1)),
+            ("trust", json!(true)),
+        ] {
+            let mut body = plain.clone();
+            body[name] = value;
+            let refused = check_passed_on("/v1/sessions", &body.to_string()).unwrap_err();
+            assert_eq!(refused.code, "forbidden", "{name}");
+        }
+        let resume =
+            json!({"message": "m", "hold": true, "fork": true, "model": "m", "permissionMode": "plan"});
+        check_passed_on("/v1/sessions/x/resume", &resume.to_string()).unwrap();
+        for (name, value) in [("onComplete", json!("true")), ("environment", json!({"A": "b"}))] {
+            let mut body = resume.clone();
+            body[name] = value;
+            let refused = check_passed_on("/v1/sessions/x/resume", &body.to_string()).unwrap_err();
+            assert_eq!(refused.code, "forbidden", "{name}");
+        }
+        for strange in ["[]", "{\"message\": 1}", "{\"message\": \"m\", \"roots\": []}", "no"] {
+            let refused = check_passed_on("/v1/sessions/x/resume", strange).unwrap_err();
+            assert_eq!(refused.code, "usage", "{strange}");
+        }
+    }
 }

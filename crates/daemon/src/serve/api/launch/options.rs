@@ -75,22 +75,7 @@ impl OptionsBody {
         peer: &Peer,
         launcher: &Launcher,
     ) -> Result<String, Problem> {
-        peer.check_chosen(&[
-            ("env", !self.env.is_empty()),
-            ("onCreate", self.on_create.is_some()),
-            ("onComplete", self.on_complete.is_some()),
-            ("callbackSession", self.callback_session.is_some()),
-            ("callbackAgent", self.callback_agent.is_some()),
-        ])?;
-        peer.check_permission(self.permission_mode)?;
-        let reads = self.spec.is_some() || !self.files.is_empty() || self.issue.is_some();
-        if reads && !matches!(peer, Peer::Unix { .. }) {
-            return Err(Problem::forbidden("`spec`, `files` and `issue` are read on the unix socket alone")
-                .hint("put their text into `prompt`"));
-        }
-        if !self.args.is_empty() && !matches!(peer, Peer::Unix { .. }) {
-            return Err(Problem::forbidden("`args` are taken on the unix socket alone"));
-        }
+        self.check(peer)?;
         if self.repo.is_some() && self.issue.is_none() {
             return Err(Problem::usage("`repo` is the repository of an `issue`, and there is none"));
         }
@@ -103,6 +88,29 @@ impl OptionsBody {
         // A session in a gateway may have no local folder in which a repository could be found.
         let cwd = if agentctl_files::is_folder_within(cwd) == Ok(true) { cwd } else { Path::new("/") };
         Ok(attachments.behind(prompt, &launcher.caller, cwd)?)
+    }
+
+    /// Refuses what is not this caller's to choose.
+    pub(super) fn check(&self, peer: &Peer) -> Result<(), Problem> {
+        peer.check_chosen(&[
+            ("env", !self.env.is_empty()),
+            ("onCreate", self.on_create.is_some()),
+            ("onComplete", self.on_complete.is_some()),
+            ("callbackSession", self.callback_session.is_some()),
+            ("callbackAgent", self.callback_agent.is_some()),
+        ])?;
+        peer.check_permission(self.permission_mode)?;
+        if matches!(peer, Peer::Unix { .. }) {
+            return Ok(());
+        }
+        if self.spec.is_some() || !self.files.is_empty() || self.issue.is_some() {
+            return Err(Problem::forbidden("`spec`, `files` and `issue` are read on the unix socket alone")
+                .hint("put their text into `prompt`"));
+        }
+        if !self.args.is_empty() {
+            return Err(Problem::forbidden("`args` are taken on the unix socket alone"));
+        }
+        Ok(())
     }
 
     pub(super) fn options(self, stay: &StayBody) -> Result<LaunchOptions, Problem> {

@@ -13,7 +13,7 @@ import { Session } from './views/session.js';
 import { Timeline } from './views/timeline.js';
 import { Usage } from './views/usage.js';
 import { useFleet } from './views/parts.js';
-import { addressOf, keyOf, titleOf } from './words.js';
+import { addressOf, keyOf, nameOf, titleOf } from './words.js';
 
 const code = takeCode();
 
@@ -63,7 +63,8 @@ function App() {
 	const [cursor, setCursor] = useState(null);
 	const [range, setRange] = useState('24h');
 	const [help, setHelp] = useState(false);
-	const rows = useRows(fleet, filter);
+	const order = useRows(fleet, filter, cursor);
+	const { rows } = order;
 	const twice = useTwice(fleet.sessions);
 	const keys = useRef({}).current;
 	useNeedsYou(fleet.sessions);
@@ -82,7 +83,7 @@ function App() {
 			const next = rows[Math.min(rows.length - 1, Math.max(0, at + by))];
 			if (next) setCursor(keyOf(next));
 		};
-		const open = () => { if (rows[at]) go(addressOf(rows[at], twice.has(`${rows[at].host}/${rows[at].id}`))); };
+		const open = () => { if (rows[at]) go(addressOf(rows[at], twice)); };
 		// What is answered must be on the screen: a session that is only pointed at is opened first.
 		const inSession = (name) => () => { if (address.id) keys[name]?.(); else open(); };
 		const isOnList = address.view === '';
@@ -108,14 +109,14 @@ function App() {
 
 	if (door.state === 'signed-out') return html`<${SignedOut} />`;
 	const shared = { fleet, twice, range, setRange };
-	const list = html`<${List} ...${{ fleet, rows, compact: Boolean(address.id) || innerWidth < 820, chosen: row && keyOf(row), cursor, setCursor, filter, setFilter, twice }} />`;
+	const list = html`<${List} ...${{ fleet, order, compact: Boolean(address.id) || innerWidth < 820, chosen: row && keyOf(row), cursor, setCursor, filter, setFilter, twice }} />`;
 	const views = { inbox: Inbox, groups: address.name ? Group : Groups, timeline: Timeline, usage: Usage, hosts: Hosts, launch: Launch };
 	const View = views[address.view];
 	return html`<div class=${`frame ${address.id ? 'with-session' : ''}`}>
 		<${Header} ...${{ fleet, view: address.id ? '' : address.view, showHelp: () => setHelp(true) }} />
 		<${Banner} fleet=${fleet} />
 		${View ? html`<main class="scroll page"><${View} key=${address.name} name=${address.name} ...${shared} /></main>`
-			: html`<main class="panes">${list}${address.id && html`<${Session} key=${`${address.host} ${address.id} ${address.cwd}`} ...${{ address, row, fleet, keys, isTwice: twice.has(`${address.host}/${address.id}`) }} />`}</main>`}
+			: html`<main class="panes">${list}${address.id && html`<${Session} key=${`${address.host} ${address.id} ${address.cwd}`} ...${{ address, row, fleet, keys, isTwice: twice.has(nameOf(address)) }} />`}</main>`}
 		${help && html`<${Help} close=${() => setHelp(false)} />`}
 	</div>`;
 }

@@ -1,5 +1,4 @@
-// The way to the daemon: signing in, and the proof that the one who answers is the one who knows our token.
-// No token leaves this page before that proof, which is asked for anew after every lost connection.
+// Signing in, and the proof that who answers knows our token: no token leaves this page before it.
 
 const WRITE = { 'Content-Type': 'application/json', 'X-Agentctl': '1' };
 const RETRY = 1000;
@@ -7,11 +6,16 @@ const PATIENCE = 4000;
 
 export const door = { state: 'starting', since: Date.now(), why: '', readOnly: false };
 
-const listeners = new Set();
-export function onDoor(listener) {
-	listeners.add(listener);
-	return () => listeners.delete(listener);
+/** `[on, tell]`: who listens, and how all of them are told. */
+export function listeners() {
+	const all = new Set();
+	const on = (listener) => {
+		all.add(listener);
+		return () => all.delete(listener);
+	};
+	return [on, (news) => all.forEach((listener) => listener(news))];
 }
+export const [onDoor, tellDoor] = listeners();
 
 let isProved = false;
 let proving = null;
@@ -20,9 +24,8 @@ let retry = null;
 function become(state, why = '') {
 	if (door.state === state && door.why === why) return;
 	if (door.state !== state) door.since = Date.now();
-	door.state = state;
-	door.why = why;
-	for (const listener of listeners) listener();
+	Object.assign(door, { state, why });
+	tellDoor();
 }
 
 export function takeCode() {
@@ -32,13 +35,14 @@ export function takeCode() {
 	return decodeURIComponent(found[1]);
 }
 
-const post = (path, body) => fetch(path, {
-	method: 'POST', headers: WRITE, body: JSON.stringify(body), credentials: 'omit', cache: 'no-store', redirect: 'error', signal: AbortSignal.timeout(PATIENCE),
+const post = (path, body, patience = PATIENCE) => fetch(path, {
+	method: 'POST', headers: WRITE, body: JSON.stringify(body), credentials: 'omit', cache: 'no-store', redirect: 'error', signal: AbortSignal.timeout(patience),
 });
 
 export async function signIn(code) {
 	try {
-		const answer = await post('/v1/web/sign-in', { code });
+		// The code is good once: nothing is gained by giving up early.
+		const answer = await post('/v1/web/sign-in', { code }, 60_000);
 		if (!answer.ok) {
 			const problem = await answer.json().catch(() => ({}));
 			return become('signed-out', problem.detail ?? 'the code was used before, or is older than a minute');
@@ -80,17 +84,13 @@ async function prove() {
 		answer = await post('/v1/web/prove', { id, nonce });
 		proof = answer.ok ? (await answer.json()).proof : null;
 	} catch {
-		lose('it does not answer');
-		return false;
+		return lose('it does not answer');
 	}
 	if (answer.status === 403 || answer.status === 404) {
 		forget('this sign-in has ended');
 		return false;
 	}
-	if (!answer.ok) {
-		lose(`it answers ${answer.status}`);
-		return false;
-	}
+	if (!answer.ok) return lose(`it answers ${answer.status}`);
 	if (proof !== await expectedProof(token, nonce)) {
 		become('stranger');
 		again();
@@ -114,6 +114,7 @@ export function lose(why) {
 		become('lost', why);
 		again();
 	}
+	return false;
 }
 
 function again() {

@@ -1,8 +1,7 @@
-// All sessions, as every open tab of this browser shows them. One tab leads (Web Locks): it alone holds the event stream and
-// asks for the lists, and tells the others (BroadcastChannel), because a browser has six connections for one origin.
-// A tab that is seen asks the leader to look every two seconds; a leader that does not answer loses its place.
+// All sessions. One tab leads (Web Locks): it alone holds the event stream, asks for the lists and tells the others
+// (BroadcastChannel), because a browser has six connections for one origin. A leader that does not answer loses its place.
 import { get, Lost } from './api.js';
-import { door, doubt, lose, onDoor, proved } from './door.js';
+import { door, doubt, listeners, lose, onDoor, proved } from './door.js';
 import { listen } from './stream.js';
 import { keyOf } from '../words.js';
 
@@ -14,15 +13,6 @@ const REREAD_EVERY = 60_000;
 /** What is shown. `heardAt` is when the last answer came, by the clock of this browser. */
 export const fleet = { sessions: [], host: '', sources: [], hosts: [], heardAt: 0, problem: '', endedSince: '1d', hasEnded: false };
 
-/** Whoever is told: of the state, or of events `{type, sessionId, host}`. */
-function listeners() {
-	const all = new Set();
-	const on = (listener) => {
-		all.add(listener);
-		return () => all.delete(listener);
-	};
-	return [on, (news) => all.forEach((listener) => listener(news))];
-}
 export const [onFleet, tell] = listeners();
 export const [onEvent, tellEvent] = listeners();
 
@@ -116,6 +106,14 @@ async function readRoster() {
 	lookFar();
 }
 
+const isHeard = ({ coverage }) => coverage === 'complete' || coverage === 'partial';
+
+/** The names of the machines that are heard, or of those that are not. */
+export const machines = (heard = true) => fleet.hosts.filter((row) => isHeard(row) === heard).map((row) => row.name).filter((name) => name !== 'nats' || !heard);
+
+/** The parameters of a question about every machine that is heard. */
+export const everywhere = () => (machines()[1] ? machines() : []).map((name) => `&host=${encodeURIComponent(name)}`).join('');
+
 /** Machines that answer are asked together; the others apart from them, so that nobody waits for those. */
 function place(rows) {
 	const sorted = (part, fits) => {
@@ -123,7 +121,6 @@ function place(rows) {
 		const names = own.map((row) => row.name).filter((name) => name !== 'nats');
 		return Object.assign(names.join() === part.hosts.join() ? part : new Part(names), { rows: own });
 	};
-	const isHeard = (row) => row.coverage === 'complete' || row.coverage === 'partial';
 	heard = sorted(heard, isHeard);
 	unheard = sorted(unheard, (row) => !isHeard(row));
 }

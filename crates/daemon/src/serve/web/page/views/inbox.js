@@ -3,7 +3,7 @@ import { Ago, Answered, Status, Trouble, useAnswer, useClock } from './parts.js'
 import { Request } from './request.js';
 import { post } from '../link/api.js';
 import { door } from '../link/door.js';
-import { addressOf, baseName, keyOf, line, titleOf } from '../words.js';
+import { addressOf, baseName, keyOf, line, nameOf, titleOf } from '../words.js';
 
 export function Inbox({ fleet, twice }) {
 	useClock();
@@ -26,10 +26,10 @@ export function Inbox({ fleet, twice }) {
 function Item({ item, fleet, twice, again }) {
 	const { session } = item;
 	const [error, fail] = useState(null);
-	const target = { ...session, twice: twice.has(`${session.host}/${session.id}`) };
+	const target = { ...session, twice: twice.has(nameOf(session)) };
 	const done = () => post(`/v1/inbox/${encodeURIComponent(session.id)}/done?adapter=${encodeURIComponent(session.adapter)}`).then(again, fail);
 	return html`<article class="card">
-		<header><${Status} session=${session} /><a href=${addressOf(session, target.twice)}>${titleOf(session)}</a><span class="hint">${session.adapter} · ${baseName(session.cwd)} <${Ago} time=${item.since} prefix="· " /></span></header>
+		<header><${Status} session=${session} /><a href=${addressOf(session, twice)}>${titleOf(session)}</a><span class="hint">${session.adapter} · ${baseName(session.cwd)} <${Ago} time=${item.since} prefix="· " /></span></header>
 		${session.pending.map((pending) => html`<${Request} key=${pending.id ?? pending.summary} ...${{ pending, target }} />`)}
 		${item.kind === 'failure' && html`<p class="text">${line(item.summary ?? session.statusDetail, 600)}</p>
 			${!door.readOnly && html`<div class="buttons"><button onClick=${done}>Done</button></div>`}`}

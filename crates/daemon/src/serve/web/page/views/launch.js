@@ -1,14 +1,15 @@
 import { html, useState } from '../ui.js';
-import { Trouble, useAnswer } from './parts.js';
+import { Trouble, useAnswer, useDeed } from './parts.js';
 import { post } from '../link/api.js';
 import { door } from '../link/door.js';
-import { poke } from '../link/fleet.js';
+import { machines } from '../link/fleet.js';
 import { addressOf, quoted } from '../words.js';
 
 const MODES = [['', 'as the agent itself decides'], ['plan', 'plan: look, change nothing'], ['accept-edits', 'accept-edits: edit without asking'], ['bypass', 'bypass: everything without asking']];
 
-function commandLine({ agent, prompt, folder, worktree, branch, hold, mode }) {
+function commandLine({ host, agent, prompt, folder, worktree, branch, hold, mode }) {
 	const words = ['agentctl', 'launch', agent || 'AGENT'];
+	if (host) words.push('--host', host);
 	if (worktree) words.push('--worktree', folder || '.', '--branch', branch || 'BRANCH');
 	else if (folder) words.push('--cwd', folder);
 	if (mode) words.push('--permission-mode', mode);
@@ -18,34 +19,29 @@ function commandLine({ agent, prompt, folder, worktree, branch, hold, mode }) {
 }
 
 export function Launch({ fleet }) {
-	const adapters = useAnswer('/v1/adapters');
-	const [form, setForm] = useState({ agent: '', prompt: '', folder: '', worktree: false, branch: '', hold: true, mode: '' });
-	const [state, set] = useState({ busy: false, error: null });
+	const [form, setForm] = useState({ host: '', agent: '', prompt: '', folder: '', worktree: false, branch: '', hold: true, mode: '' });
+	const there = form.host && `?host=${encodeURIComponent(form.host)}`;
+	const adapters = useAnswer(`/v1/adapters${there}`);
+	const [state, does] = useDeed();
 	const [copied, copy] = useState('');
 	const field = (name) => ({ value: form[name], onInput: (event) => setForm({ ...form, [name]: event.currentTarget.value }) });
 	const check = (name) => ({ checked: form[name], onChange: (event) => setForm({ ...form, [name]: event.currentTarget.checked }) });
 	const agents = (adapters.value ?? []).filter((adapter) => adapter.enabled);
-	const agent = form.agent || agents[0]?.name || '';
-	const folders = [...new Set(fleet.sessions.filter((session) => session.host === fleet.host && session.cwd).map((session) => session.cwd))].sort().slice(0, 300);
+	const agent = (agents.find(({ name }) => name === form.agent) ?? agents[0])?.name ?? '';
+	const folders = [...new Set(fleet.sessions.filter((session) => session.host === (form.host || fleet.host) && session.cwd).map((session) => session.cwd))].sort().slice(0, 300);
 	const command = commandLine({ ...form, agent });
-	const launch = async (event) => {
+	const launch = (event) => {
 		event.preventDefault();
-		set({ busy: true, error: null });
 		const { worktree, folder, branch } = form;
 		const place = worktree ? { worktree: { repository: folder, branch } } : folder ? { cwd: folder } : {};
 		const body = { adapter: agent, prompt: form.prompt, hold: form.hold, ...place, ...(form.mode ? { permissionMode: form.mode } : {}) };
-		try {
-			const session = await post('/v1/sessions', body);
-			poke();
-			location.hash = addressOf(session, false);
-		} catch (error) {
-			set({ busy: false, error });
-		}
+		does(true, async () => { location.hash = addressOf(await post(`/v1/sessions${there}`, body)); });
 	};
 	const toClipboard = () => navigator.clipboard.writeText(command).then(() => copy('Copied.'), () => copy('The browser did not let it be copied.'));
 	return html`<section class="view narrow"><h1>Launch an agent</h1>
 		${door.readOnly && html`<p class="trouble">This page is read-only: nothing can be launched from it.</p>`}
 		<form class="launch" onSubmit=${launch}>
+			${machines()[1] && html`<label for="host">Machine</label><select id="host" ...${field('host')}>${machines().map((name) => html`<option value=${name === fleet.host ? '' : name}>${name}</option>`)}</select>`}
 			<label for="agent">Agent</label><select id="agent" ...${field('agent')} value=${agent}>${agents.map((adapter) => html`<option value=${adapter.name}>${adapter.title}</option>`)}</select>
 			<label for="prompt">Prompt</label><textarea id="prompt" rows="5" required ...${field('prompt')}></textarea>
 			<label for="folder">Folder</label><input id="folder" type="text" list="folders" required=${form.worktree} placeholder="/home/you/project" autocomplete="off" spellcheck=${false} ...${field('folder')} />

@@ -1,6 +1,6 @@
 import { html, useEffect, useState } from '../ui.js';
 import { onDoor, door } from '../link/door.js';
-import { fleet, onFleet } from '../link/fleet.js';
+import { fleet, machines, onFleet, poke } from '../link/fleet.js';
 import { get } from '../link/api.js';
 import { ago, exact, look } from '../words.js';
 
@@ -25,7 +25,7 @@ export function useClock(every = 5000) {
 }
 
 /** One answer of the API: `{value, error, at}`; read again when `path` or `turn` changes and after `every` milliseconds. */
-export function useAnswer(path, { turn = 0, every = 0 } = {}) {
+export function useAnswer(path, { turn = 0, every = 0, ask = get } = {}) {
 	const [state, set] = useState({ path: null, value: null, error: null, at: 0 });
 	useEffect(() => {
 		if (!path) return undefined;
@@ -33,7 +33,7 @@ export function useAnswer(path, { turn = 0, every = 0 } = {}) {
 		let timer = null;
 		const read = async () => {
 			try {
-				const value = await get(path, stop.signal);
+				const value = await ask(path, stop.signal);
 				set({ path, value, error: null, at: Date.now() });
 			} catch (error) {
 				if (stop.signal.aborted) return;
@@ -50,6 +50,21 @@ export function useAnswer(path, { turn = 0, every = 0 } = {}) {
 		};
 	}, [path, turn, every]);
 	return state.path === path ? state : { path, value: null, error: null, at: 0 };
+}
+
+/** A deed: `{busy, done, error}`, and how it is done. What it was called stands in `busy` until it is answered. */
+export function useDeed() {
+	const [state, set] = useState({});
+	const does = async (busy, deed) => {
+		set({ busy });
+		try {
+			set({ done: await deed() });
+		} catch (error) {
+			set({ error });
+		}
+		poke();
+	};
+	return [state, does];
 }
 
 export function Status({ session }) {
@@ -81,6 +96,8 @@ export function Trouble({ error, what }) {
 }
 
 export const Answered = ({ of, what }) => (of.error ? html`<${Trouble} error=${of.error} what=${`${what} could not be read`} />` : !of.value && html`<${Reading} />`);
+
+export const Without = () => machines(false).length > 0 && html`<p class="hint">Without ${machines(false).join(', ')}: not heard.</p>`;
 
 /** Says that something is read, but only when it takes long enough to be noticed. */
 export function Reading() {

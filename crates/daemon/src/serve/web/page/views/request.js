@@ -1,9 +1,9 @@
 import { html, useEffect, useState } from '../ui.js';
-import { Ago, Long, Trouble, typed } from './parts.js';
+import { Ago, Long, Trouble, typed, useDeed } from './parts.js';
 import { Diff, isDiff } from './diff.js';
 import { post } from '../link/api.js';
 import { door } from '../link/door.js';
-import { pathOf, poke } from '../link/fleet.js';
+import { pathOf } from '../link/fleet.js';
 import { exact } from '../words.js';
 
 /** A request that has just appeared under the pointer is not answered by a click that was meant for another. */
@@ -15,22 +15,13 @@ export function Request({ pending, target, keys, isOnlyOne }) {
 	const [isSettled, settle] = useState(false);
 	const [isWhole, setWhole] = useState((pending.summary ?? '').length <= WHOLE);
 	const [reason, setReason] = useState('');
-	const [state, set] = useState({ busy: false, error: null, done: null });
+	const [state, does] = useDeed();
 	useEffect(() => {
 		const timer = setTimeout(() => settle(true), SETTLES);
 		return () => clearTimeout(timer);
 	}, []);
 	const can = pending.answerable && !door.readOnly && isSettled && !state.busy && !state.done;
-	const answer = async (body) => {
-		set({ busy: true, error: null, done: null });
-		try {
-			const receipt = await post(pathOf(target, '/answer'), { request: pending.id, ...body });
-			set({ busy: false, error: null, done: receipt.decision });
-		} catch (error) {
-			set({ busy: false, error, done: null });
-		}
-		poke();
-	};
+	const answer = (body) => does(true, async () => (await post(pathOf(target, '/answer'), { request: pending.id, ...body })).decision);
 	const text = (words) => answer({ text: words });
 	const approve = () => can && isWhole && answer({ decision: 'approve' });
 	const deny = () => can && answer({ decision: 'deny', ...(reason.trim() ? { text: reason.trim() } : {}) });

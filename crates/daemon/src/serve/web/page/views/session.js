@@ -1,11 +1,11 @@
 import { html, useEffect, useMemo, useRef, useState } from '../ui.js';
-import { Ago, Answered, Reading, Status, Trouble, typed, useAnswer, useClock } from './parts.js';
+import { Ago, Answered, Reading, Status, Trouble, typed, useAnswer, useClock, useDeed } from './parts.js';
 import { Conversation } from './conversation.js';
 import { Diff } from './diff.js';
 import { Request } from './request.js';
 import { post } from '../link/api.js';
 import { door } from '../link/door.js';
-import { fleet, pathOf, poke } from '../link/fleet.js';
+import { fleet, pathOf } from '../link/fleet.js';
 import { allTokens, count, exact, isLive, money, plural, titleOf } from '../words.js';
 
 const processes = (session) => plural(session.processes.length, 'process', 'processes');
@@ -63,26 +63,18 @@ export function Session({ address, row, keys, isTwice }) {
 
 function Verbs({ session, target, keys }) {
 	const [armed, arm] = useState(0);
-	const [state, set] = useState({ busy: '', error: null, words: '' });
+	const [state, does] = useDeed();
 	const timer = useRef(null);
 	useEffect(() => () => clearTimeout(timer.current), []);
-	useEffect(() => { arm(0); set({ busy: '', error: null, words: '' }); }, [target.id, target.host]);
-	const act = async (verb, body) => {
-		set({ busy: verb, error: null, words: '' });
-		try {
-			const done = await post(pathOf(target, `/${verb}`), body);
-			const words = verb === 'interrupt' ? (done.interrupted ? 'The turn was ended.' : 'No turn was open.') : stopWords(done);
-			set({ busy: '', error: null, words });
-		} catch (error) {
-			set({ busy: '', error, words: '' });
-		}
-		poke();
-	};
+	const act = (verb) => does(verb === 'stop' ? 'Stopping…' : 'Interrupting…', async () => {
+		const done = await post(pathOf(target, `/${verb}`));
+		return verb === 'interrupt' ? (done.interrupted ? 'The turn was ended.' : 'No turn was open.') : stopWords(done);
+	});
 	const stop = (patience) => {
 		clearTimeout(timer.current);
 		if (armed && Date.now() < armed) {
 			arm(0);
-			act('stop', {});
+			act('stop');
 			return;
 		}
 		arm(Date.now() + patience);
@@ -90,13 +82,13 @@ function Verbs({ session, target, keys }) {
 	};
 	const live = isLive(session);
 	const can = (verb) => live && !door.readOnly && !state.busy && session.capabilities.includes(verb);
-	keys.interrupt = can('interrupt') ? () => act('interrupt', {}) : undefined;
+	keys.interrupt = can('interrupt') ? () => act('interrupt') : undefined;
 	keys.stop = can('stop') ? () => stop(TWICE_BY_KEY) : undefined;
 	if (door.readOnly) return html`<span class="hint">read-only</span>`;
 	return html`${live && session.capabilities.includes('interrupt') && html`<button disabled=${!can('interrupt') || session.status === 'idle'} onClick=${keys.interrupt}>Interrupt</button>`}
 		${live && session.capabilities.includes('stop') && html`<button class=${armed ? 'danger armed' : 'danger'} disabled=${!can('stop')} aria-describedby="stop-words"
 			onClick=${(event) => { if (event.detail < 2) stop(TWICE_BY_CLICK); }}>Stop</button>`}
-		<span id="stop-words" class="hint verb-words">${armed ? `Press Stop again to end this session and its ${processes(session)}.` : state.busy ? `${state.busy === 'stop' ? 'Stopping' : 'Interrupting'}…` : state.words}</span>
+		<span id="stop-words" class="hint verb-words">${armed ? `Press Stop again to end this session and its ${processes(session)}.` : state.busy ?? state.done}</span>
 		<${Trouble} error=${state.error} what="Not done" />`;
 }
 
@@ -136,32 +128,26 @@ function Changes({ target, stamp }) {
 function Say({ session, target, keys }) {
 	const [words, setWords] = useState('');
 	const [hold, setHold] = useState(true);
-	const [state, set] = useState({ busy: false, error: null, said: '' });
+	const [state, does] = useDeed();
 	const box = useRef(null);
 	const live = isLive(session);
 	const verb = live ? 'send' : 'resume';
-	const can = session.capabilities.includes(verb) && !door.readOnly && !(verb === 'resume' && session.host !== fleet.host);
-	const submit = async (event) => {
+	const can = session.capabilities.includes(verb) && !door.readOnly;
+	const submit = (event) => {
 		event?.preventDefault();
 		if (!words.trim() || state.busy) return;
-		set({ busy: true, error: null, said: '' });
-		try {
-			const body = live ? { message: words } : { message: words, hold };
-			const receipt = await post(pathOf(target, `/${verb}`), body);
+		does(true, async () => {
+			const receipt = await post(pathOf(target, `/${verb}`), live ? { message: words } : { message: words, hold });
 			setWords('');
-			set({ busy: false, error: null, said: receipt.accepted === 'queued' ? 'Queued by the agent.' : 'The agent has it.' });
-		} catch (error) {
-			set({ busy: false, error, said: '' });
-		}
-		poke();
+			return receipt.accepted === 'queued' ? 'Queued by the agent.' : 'The agent has it.';
+		});
 	};
 	const focus = () => box.current?.focus();
 	keys.send = live && can ? focus : undefined;
 	keys.resume = !live && can ? focus : undefined;
 	if (!can) {
 		const why = door.readOnly ? 'This page is read-only.'
-			: session.host !== fleet.host && !live ? `Resume it on ${session.host} itself, or with \`agentctl resume --host\`.`
-				: live ? 'This session takes no messages from here: its agent offers no way in.' : 'This session cannot be resumed.';
+			: live ? 'This session takes no messages from here: its agent offers no way in.' : 'This session cannot be resumed.';
 		return html`<p class="say hint">${why}</p>`;
 	}
 	const keyDown = (event) => { if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) submit(event); };
@@ -169,7 +155,7 @@ function Say({ session, target, keys }) {
 		<label><span class="unseen">Message</span><textarea ref=${box} rows="2" placeholder=${live ? 'Say something to it' : 'Say something to take it up again'} value=${words} onInput=${typed(setWords)} onKeyDown=${keyDown}></textarea></label>
 		<button class="primary" disabled=${!words.trim() || state.busy}>${live ? 'Send' : 'Resume'}</button>
 		${!live && html`<label class="check"><input type="checkbox" checked=${hold} onChange=${(event) => setHold(event.currentTarget.checked)} /> Keep it after its turn</label>`}
-		<p class="hint">${state.busy ? 'The agent is told…' : state.said}</p>
+		<p class="hint">${state.busy ? 'The agent is told…' : state.done}</p>
 		<${Trouble} error=${state.error} what=${live ? 'Not sent' : 'Not resumed'} />
 	</form>`;
 }

@@ -1,5 +1,6 @@
 import { html } from '../ui.js';
-import { Answered, useAnswer, useClock } from './parts.js';
+import { Answered, useAnswer, useClock, Without } from './parts.js';
+import { everywhere } from '../link/fleet.js';
 import { lengthOf, Range } from './range.js';
 import { addressOf, exact, look, span, titleOf } from '../words.js';
 
@@ -9,7 +10,7 @@ const STEPS = [300_000, 900_000, 3_600_000, 10_800_000, 21_600_000, 86_400_000, 
 
 export function Timeline({ fleet, range, setRange, twice }) {
 	useClock(10_000);
-	const timeline = useAnswer(`/v1/timeline?since=${range}`, { every: 5000 });
+	const timeline = useAnswer(`/v1/timeline?since=${range}${everywhere()}`, { every: 5000 });
 	const { value } = timeline;
 	const end = Date.now();
 	const begin = end - lengthOf(range);
@@ -20,7 +21,7 @@ export function Timeline({ fleet, range, setRange, twice }) {
 	const lanes = value?.lanes ?? [];
 	const day = step >= 86_400_000;
 	return html`<section class="view timeline"><h1>Timeline</h1><${Range} ...${{ range, setRange }} />
-		${timeline.error?.status === 404 ? html`<p class="trouble">This daemon does not tell a timeline. A newer agentctl does.</p>` : html`<${Answered} of=${timeline} what="The timeline" />`}
+		<${Answered} of=${timeline} what="The timeline" /><${Without} />
 		${value && lanes.length === 0 && html`<div class="empty"><p>Nothing was recorded in this time.</p></div>`}
 		${lanes.length > 0 && html`
 			<svg class="unseen" aria-hidden="true"><defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect class="hatch" width="2" height="6" /></pattern></defs></svg>
@@ -35,10 +36,10 @@ export function Timeline({ fleet, range, setRange, twice }) {
 
 function Lane({ lane, place, end, fleet, twice, ticks }) {
 	const session = fleet.sessions.find((one) => one.id === lane.sessionId && one.host === lane.host) ?? { id: lane.sessionId, host: lane.host };
-	const name = session.adapter ? titleOf(session) : lane.name ?? lane.sessionId;
+	const name = (session.adapter ? titleOf(session) : lane.name ?? lane.sessionId).slice(0, 80);
 	const words = (piece) => `${piece.status} ${exact(piece.from)} – ${piece.to ? exact(piece.to) : 'now'} (${span((piece.to ? Date.parse(piece.to) : end) - Date.parse(piece.from))})`;
-	return html`<div class="lane"><a href=${addressOf(session, twice.has(`${lane.host}/${lane.sessionId}`))} title=${`${lane.adapter} ${lane.sessionId}`}>${name.slice(0, 80)}</a>
-		<svg viewBox=${`0 0 ${WIDTH} 18`} preserveAspectRatio="none" role="img" aria-label=${`${name.slice(0, 80)}: ${lane.spans.slice(-6).map(words).join('; ')}`}>
+	return html`<div class="lane"><a href=${addressOf(session, twice)} title=${`${lane.adapter} ${lane.sessionId}`}>${fleet.hosts.length > 1 && html`<span class="hint">${lane.host} </span>`}${name}</a>
+		<svg viewBox=${`0 0 ${WIDTH} 18`} preserveAspectRatio="none" role="img" aria-label=${`${name}: ${lane.spans.slice(-6).map(words).join('; ')}`}>
 			${ticks.map((tick) => html`<line class="grid" x1=${place(tick) * WIDTH} x2=${place(tick) * WIDTH} y1="0" y2="18" />`)}
 			${lane.spans.map((piece) => {
 				const [from, to] = [place(Date.parse(piece.from)), place(piece.to ? Date.parse(piece.to) : end)];

@@ -1,5 +1,6 @@
 import { html, useState } from '../ui.js';
-import { Answered, useAnswer } from './parts.js';
+import { Answered, useAnswer, Without } from './parts.js';
+import { everywhere } from '../link/fleet.js';
 import { Range } from './range.js';
 import { allTokens, count, money, plural } from '../words.js';
 
@@ -9,7 +10,7 @@ const BASIS = { agent: 'by the agents’ own figures', config: 'by your prices',
 export function Usage({ range, setRange }) {
 	const [by, setBy] = useState('day');
 	const zone = Intl.DateTimeFormat().resolvedOptions().timeZone || 'UTC';
-	const usage = useAnswer(`/v1/usage?${new URLSearchParams({ by, since: range, tz: zone })}`, { every: 30_000 });
+	const usage = useAnswer(`/v1/usage?${new URLSearchParams({ by, since: range, tz: zone })}${everywhere()}`, { every: 30_000 });
 	const { value } = usage;
 	const rows = value?.rows ?? [];
 	const priced = rows.some((row) => row.cost !== null);
@@ -19,7 +20,7 @@ export function Usage({ range, setRange }) {
 	return html`<section class="view narrow"><h1>Usage</h1>
 		<${Range} ...${{ range, setRange }} />
 		<div class="range" role="group" aria-label="By"><span class="hint">by</span>${BY.map(([key, word]) => html`<button class="quiet" aria-pressed=${by === key} onClick=${() => setBy(key)}>${word}</button>`)}</div>
-		<${Answered} of=${usage} what="The usage" />
+		<${Answered} of=${usage} what="The usage" /><${Without} />
 		${value && html`<p class="total"><b>${money(value.total.cost)}</b> <span>${count(allTokens(value.total.tokens))} tokens</span> <span>${plural(value.total.sessions, 'session')}</span>
 			${value.total.costBasis && html`<span class="hint">${BASIS[value.total.costBasis]}</span>`}</p>`}
 		${value && rows.length === 0 && html`<div class="empty"><p>Nothing was spent in this time.</p></div>`}

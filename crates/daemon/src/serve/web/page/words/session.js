@@ -12,9 +12,11 @@ export function whatOf(session) {
 	return line(session.statusDetail || session.lastMessage, 160);
 }
 
+/** `twice` has the names of those whose id stands twice on their machine. */
+export const nameOf = ({ host, id }) => `${host}/${id}`;
 export function addressOf(session, twice) {
 	const address = `#/s/${encodeURIComponent(session.host)}/${encodeURIComponent(session.id)}`;
-	return twice && session.cwd ? `${address}?cwd=${encodeURIComponent(session.cwd)}` : address;
+	return twice?.has(nameOf(session)) && session.cwd ? `${address}?cwd=${encodeURIComponent(session.cwd)}` : address;
 }
 
 const time = (text) => (text ? Date.parse(text) : 0);
