@@ -17,8 +17,8 @@ use agentctl_snapshot::archive::{self, Parts};
 use machine::{DIED, Ended, Machine, TOOLS};
 use serde_json::{Value, json};
 
-const AGENTS: [&str; 9] =
-    ["claude-code", "codex", "copilot", "gemini", "kimi", "pi", "pi-rust", "qwen", "slate"];
+const AGENTS: [&str; 10] =
+    ["claude-code", "codex", "copilot", "gemini", "kimi", "opencode", "pi", "pi-rust", "qwen", "slate"];
 /// What must not be found in a redacted file. It is no word of ours.
 const CANARY: &str = "zqcanary";
 
@@ -30,11 +30,10 @@ struct Recorded {
 }
 
 impl Recorded {
-    /// Every recorded case of every agent that keeps files.
+    /// Every recorded case of every agent that keeps its sessions on disk.
     fn all() -> Vec<Self> {
         let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/recorded");
         let mut all = Vec::new();
-        let json_tree = [recorded.join("opencode/v1.1-json")];
         let cases = AGENTS.iter().flat_map(|agent| {
             let mut cases: Vec<PathBuf> =
                 fs::read_dir(recorded.join(agent)).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -42,7 +41,7 @@ impl Recorded {
             cases.sort();
             cases
         });
-        for case in cases.chain(json_tree) {
+        for case in cases {
             let home = tempfile::tempdir().unwrap();
             machine::copy(&case, home.path());
             let expected = fs::read(case.parent().unwrap().join("expected.json")).unwrap_or_default();

@@ -28,6 +28,11 @@ pub struct Parts {
     pub files: Vec<Vec<u8>>,
 }
 
+/// Whether these bytes are a database. None is ever packed, and none is accepted: its schema could hold anything.
+pub(crate) fn is_database(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"SQLite format 3\0")
+}
+
 fn bad(why: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why.into())
 }
