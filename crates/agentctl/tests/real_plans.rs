@@ -153,6 +153,15 @@ fn a_plan_is_cancelled_and_one_for_a_session_that_somebody_took_up_says_so() {
         let refused = asked(&scene, &["resume", &id, "--at", at, "x"]);
         assert_eq!(refused.code, Some(code), "--at {at}: {refused:#?}");
     }
+    // Nobody can resume what is no longer there, however often it is tried.
+    let _ = asked(&scene, &["fuse", "cancel", inbox["fuses"][0]["id"].as_str().unwrap()]).ok();
+    let _ = asked(&scene, &["resume", &id, "--at", "+2s", "[[text:x]] to nobody"]).ok();
+    std::fs::remove_dir_all(scene.home.path().join(".claude/projects")).unwrap();
+    until_seen(TIMEOUT, "a plan that says that the records are gone", || {
+        let inbox = scene.agentctl(&["inbox", "--json"]).ok().json();
+        let problem = inbox["fuses"][0]["resume"]["problem"].as_str().unwrap_or_default();
+        if problem.contains("its records are gone") { Ok(()) } else { Err(format!("{inbox:#}")) }
+    });
 }
 
 #[test]

@@ -10,9 +10,9 @@
 mod steer;
 
 use agentctl_snapshot::archive;
-use agentctl_testkit::{Claude, Codex, Skip, TestHome};
-use serde_json::Value;
-use steer::{ENDLESS, Scene};
+use agentctl_testkit::{Claude, Codex, OpenCode, Skip, TestHome, until_seen};
+use serde_json::{Value, json};
+use steer::{ENDLESS, Scene, TIMEOUT};
 
 const CANARY: &str = "zqcanary";
 
@@ -67,16 +67,23 @@ fn replayed_in_mid_turn(adapter: &'static str, settle: impl FnOnce(&mut TestHome
         normalise(&mut answer);
         answer
     };
-    let (list, explain) = (ask(&["list", "--json"]), ask(&["explain", &id, "--json"]));
-    assert_eq!(list["sessions"][0]["status"], "running", "{list:#}");
     let place = |name: &str| scene.home.path().join(name).to_str().unwrap().to_owned();
     let (whole, redacted) = (place("whole.snapshot"), place("redacted.snapshot"));
-    let taken = ask(&["snapshot", &whole, "--with-text", "--yes", "--json"]);
-    assert!(
-        taken["processes"].as_u64().unwrap() > 0 && taken["notCarried"] == serde_json::json!([]),
-        "{taken:#}"
-    );
-    let _ = scene.agentctl(&["snapshot", &redacted, &id, "--yes"]).ok();
+    let answers = || (ask(&["list", "--json"]), ask(&["explain", &id, "--json"]));
+    // An agent may write a record at any moment: only what was the same before and after is about one moment.
+    let (list, explain) = until_seen(TIMEOUT, "a moment in which the agent writes nothing", || {
+        let before = answers();
+        [&whole, &redacted].into_iter().for_each(|file| drop(std::fs::remove_file(file)));
+        let taken = ask(&["snapshot", &whole, "--with-text", "--yes", "--json"]);
+        let _ = scene.agentctl(&["snapshot", &redacted, &id, "--yes"]).ok();
+        let after = answers();
+        if before != after {
+            return Err(format!("{before:#?} became {after:#?}"));
+        }
+        assert!(taken["processes"].as_u64().unwrap() > 0 && taken["notCarried"] == json!([]), "{taken:#}");
+        Ok(after)
+    });
+    assert_eq!(list["sessions"][0]["status"], "running", "{list:#}");
 
     assert_eq!(ask(&["--replay", &whole, "list", "--json"]), list);
     assert_eq!(ask(&["--replay", &whole, "explain", &id, "--json"]), explain);
@@ -105,4 +112,9 @@ fn claude_code_is_replayed_in_the_middle_of_a_turn() {
 #[test]
 fn codex_is_replayed_in_the_middle_of_a_turn() {
     replayed_in_mid_turn("codex", |home, url| Codex::settle(home, url).map(drop));
+}
+
+#[test]
+fn opencode_is_replayed_in_the_middle_of_a_turn() {
+    replayed_in_mid_turn("opencode", |home, url| OpenCode::settle(home, url, &json!("allow")).map(drop));
 }

@@ -67,6 +67,9 @@ mod tests {
         });
         assert_eq!(read, b"x");
         let paths = seen.paths;
-        assert_eq!((paths.get(&file), paths.get(place.path())), (Some(&Touched::File), Some(&Touched::Folder)));
+        assert_eq!(
+            (paths.get(&file), paths.get(place.path())),
+            (Some(&Touched::File), Some(&Touched::Folder))
+        );
     }
 }

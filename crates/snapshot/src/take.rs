@@ -94,7 +94,8 @@ pub fn take(fleet: &Fleet, selection: &Selection, of: &Circumstances<'_>) -> Res
         Some(launches) if path.starts_with(launches) => ours.iter().any(|launch| path.starts_with(launch)),
         _ => roots.iter().any(|root| path.starts_with(root)),
     };
-    let wanted: Vec<(PathBuf, Touched)> = touched.paths.into_iter().filter(|(path, _)| is_wanted(path)).collect();
+    let wanted: Vec<(PathBuf, Touched)> =
+        touched.paths.into_iter().filter(|(path, _)| is_wanted(path)).collect();
     let folders = wanted.iter().filter(|(_, what)| *what == Touched::Folder).map(|(path, _)| path.clone());
     let folders: Vec<PathBuf> = folders.collect();
     let (mut files, mut entries, mut room) = (Vec::new(), Vec::new(), LARGEST_WHOLE / 2);
@@ -245,8 +246,9 @@ struct Rows<'r> {
 impl Rows<'_> {
     /// The rows, and whose database it is. A database is never copied: it is taken row by row.
     fn taken(&self, path: &Path, redactor: Option<&Redactor>) -> Result<(String, excerpt::Excerpt), String> {
-        let holds =
-            |source: &&Source| path.starts_with(&source.root.path) || source.root.store.as_deref() == Some(path);
+        let holds = |source: &&Source| {
+            path.starts_with(&source.root.path) || source.root.store.as_deref() == Some(path)
+        };
         let mut tables = self.fleet.sources().iter().filter(holds).filter_map(|source| {
             let tables = source.adapter.tables()?;
             Some((source.name().to_owned(), tables))

@@ -131,7 +131,8 @@ impl<'t> Taking<'t> {
             let Some(message) = &mut self.message else { break };
             self.rows += message.row_at(self.connection, place, self.replace, &mut self.left_out)?;
             let query = format!("SELECT id FROM {} WHERE rowid = ?1", message.table.name);
-            let name = self.connection.prepare_cached(&query)?.query_row([place], |row| row.get::<_, Value>(0));
+            let name =
+                self.connection.prepare_cached(&query)?.query_row([place], |row| row.get::<_, Value>(0));
             if let (Some(part), Some(name)) = (&mut self.part, name.optional()?) {
                 self.rows += part.rows_of(self.connection, name, self.replace, &mut self.left_out)?;
             }
@@ -303,7 +304,8 @@ fn cell(value: ValueRef<'_>, replace: &dyn Fn(&str) -> String, left_out: &mut u6
     let kept = if bytes.len() > LARGEST_CELL { &bytes[..BEGINNING] } else { bytes };
     *left_out += (bytes.len() - kept.len()) as u64;
     let text = String::from_utf8_lossy(kept);
-    let is_plain = kind == "text" && kept.len() == bytes.len() && matches!(text, std::borrow::Cow::Borrowed(_));
+    let is_plain =
+        kind == "text" && kept.len() == bytes.len() && matches!(text, std::borrow::Cow::Borrowed(_));
     let replaced = replace(&text);
     if is_plain {
         return replaced.into();
@@ -313,9 +315,8 @@ fn cell(value: ValueRef<'_>, replace: &dyn Fn(&str) -> String, left_out: &mut u6
 
 /// Makes a database of these lines, which may come from anybody, in the empty file at `path`.
 pub fn rebuild(path: &Path, tables: &Tables, lines: &[u8]) -> io::Result<()> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-        | OpenFlags::SQLITE_OPEN_NO_MUTEX
-        | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let failed = |error: rusqlite::Error| io::Error::other(error);
     let connection = Connection::open_with_flags(path, flags).map_err(failed)?;
     // It is private, and made anew if this process ends before it is whole.
@@ -399,7 +400,11 @@ impl<'t> Building<'t> {
 enum Cell {
     Plain(Value),
     /// Bytes that are no text, or the beginning of a larger value.
-    Odd { is_text: bool, bytes: Vec<u8>, is_cut: bool },
+    Odd {
+        is_text: bool,
+        bytes: Vec<u8>,
+        is_cut: bool,
+    },
 }
 
 impl Cell {
@@ -508,3 +513,7 @@ impl<'de> Visitor<'de> for CellVisitor {
         Ok(Cell::Odd { is_text, bytes, is_cut })
     }
 }
+
+#[cfg(test)]
+#[path = "excerpt_tests.rs"]
+mod tests;

@@ -273,7 +273,8 @@ fn sortable_id_at(text: &str) -> Option<&str> {
     const LENGTH: usize = CLOCK + 14;
     let id = text.get(..LENGTH)?;
     let is_kind = ["ses_", "msg_", "prt_"].iter().any(|kind| id.starts_with(kind));
-    let is_clock = id.bytes().take(CLOCK).skip(4).all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
+    let is_clock =
+        id.bytes().take(CLOCK).skip(4).all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
     let is_random = id.bytes().skip(CLOCK).all(|byte| byte.is_ascii_alphanumeric());
     let ends = !text[LENGTH..].starts_with(|c: char| c.is_ascii_alphanumeric());
     (is_kind && is_clock && is_random && ends).then_some(id)
@@ -335,7 +336,11 @@ mod tests {
         assert_eq!(redactor.name(file), file);
         let record = "/storage/message/ses_e21eb765dffddj5A05nT7unfJR/msg_1de148a3b002e5CWA4VXT6K7xj.json";
         assert_eq!(redactor.name(record), record);
-        for other in ["ses_e21eb765dffddj5A05nT7unfJRx", "xses_e21eb765dffddj5A05nT7unfJR", "ses_summerholidaysXT6K7xjABC"] {
+        for other in [
+            "ses_e21eb765dffddj5A05nT7unfJRx",
+            "xses_e21eb765dffddj5A05nT7unfJR",
+            "ses_summerholidaysXT6K7xjABC",
+        ] {
             assert_ne!(redactor.name(other), other);
         }
     }
