@@ -223,9 +223,7 @@ fn set_modified(file: &std::fs::File, entry: &FileEntry) {
 
 /// A database that somebody else made, or a log that would become part of one, could hold a schema of theirs.
 fn refuse_databases(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let name = path.as_os_str().as_encoded_bytes();
-    let is_beside_one = [&b"-wal"[..], b"-shm", b"-journal"].iter().any(|end| name.ends_with(end));
-    if is_beside_one || archive::is_database(bytes) {
+    if archive::is_beside_a_database(path) || archive::is_database(bytes) {
         return Err(bad(format!("{} is a database, and only rows of one are accepted", path.display())));
     }
     Ok(())

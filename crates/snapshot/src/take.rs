@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use agentctl_adapters::sqlite::{self, excerpt};
+use agentctl_adapters::sqlite::excerpt;
 use agentctl_files::trace::{Touched, traced};
 use agentctl_fleet::keep::launches::Ledger;
 use agentctl_fleet::read::recover::is_of;
@@ -16,7 +16,9 @@ use jiff::Timestamp;
 use ruzstd::decoding::StreamingDecoder;
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
-use crate::archive::{LARGEST_PART, LARGEST_WHOLE, MOST_PARTS, Parts, is_database, pack};
+use crate::archive::{
+    LARGEST_PART, LARGEST_WHOLE, MOST_PARTS, Parts, is_beside_a_database, is_database, pack,
+};
 use crate::kernel::Recorder;
 use crate::manifest::{FileEntry, Manifest, NotCarried, SourceEntry, VERSION};
 use crate::redact::{Redactor, is_known_word};
@@ -90,6 +92,8 @@ pub fn take(fleet: &Fleet, selection: &Selection, of: &Circumstances<'_>) -> Res
         .cloned()
         .collect();
     let is_wanted = |path: &Path| match &launches {
+        // Its rows are taken from the database, whichever of its files they lie in.
+        _ if is_beside_a_database(path) => false,
         Some(launches) if path == launches => true,
         Some(launches) if path.starts_with(launches) => ours.iter().any(|launch| path.starts_with(launch)),
         _ => roots.iter().any(|root| path.starts_with(root)),
@@ -214,10 +218,6 @@ fn carry(path: &Path, rows: &Rows<'_>, redactor: Option<&Redactor>) -> Result<(F
         database_of: None,
     };
     if is_database(&bytes) {
-        // What is written last may be in the log beside it.
-        let modified = sqlite::stamp(path).and_then(|stamp| stamp.modified);
-        let in_parts = |at: Timestamp| Some((at.as_second(), u32::try_from(at.subsec_nanosecond()).ok()?));
-        entry.modified = modified.and_then(in_parts).unwrap_or(entry.modified);
         let (adapter, taken) = rows.taken(path, redactor)?;
         entry.database_of = Some(adapter);
         (bytes, left_out) = (taken.lines, taken.left_out);
