@@ -230,6 +230,11 @@ pub trait Adapter: Send + Sync {
         Ok(None)
     }
 
+    /// Everything that is read of the databases in which it stores sessions; `None` where it has none.
+    fn tables(&self) -> Option<&'static sqlite::excerpt::Tables> {
+        None
+    }
+
     /// What can be done with this agent; `None` where it can only be read.
     fn control(&self) -> Option<&'static dyn Control> {
         None

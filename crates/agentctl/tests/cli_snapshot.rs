@@ -17,8 +17,8 @@ use agentctl_snapshot::archive::{self, Parts};
 use machine::{DIED, Ended, Machine, TOOLS};
 use serde_json::{Value, json};
 
-const AGENTS: [&str; 9] =
-    ["claude-code", "codex", "copilot", "gemini", "kimi", "pi", "pi-rust", "qwen", "slate"];
+const AGENTS: [&str; 10] =
+    ["claude-code", "codex", "copilot", "gemini", "kimi", "opencode", "pi", "pi-rust", "qwen", "slate"];
 /// What must not be found in a redacted file. It is no word of ours.
 const CANARY: &str = "zqcanary";
 
@@ -30,11 +30,10 @@ struct Recorded {
 }
 
 impl Recorded {
-    /// Every recorded case of every agent that keeps files.
+    /// Every recorded case of every agent that keeps its sessions on disk.
     fn all() -> Vec<Self> {
         let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/recorded");
         let mut all = Vec::new();
-        let json_tree = [recorded.join("opencode/v1.1-json")];
         let cases = AGENTS.iter().flat_map(|agent| {
             let mut cases: Vec<PathBuf> =
                 fs::read_dir(recorded.join(agent)).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -42,7 +41,7 @@ impl Recorded {
             cases.sort();
             cases
         });
-        for case in cases.chain(json_tree) {
+        for case in cases {
             let home = tempfile::tempdir().unwrap();
             machine::copy(&case, home.path());
             let expected = fs::read(case.parent().unwrap().join("expected.json")).unwrap_or_default();
@@ -58,6 +57,10 @@ impl Recorded {
         }
         assert!(all.len() > 75, "{} recorded homes", all.len());
         all
+    }
+
+    fn keeps_a_database(&self) -> bool {
+        self.name.starts_with("opencode/") && self.name != "opencode/v1.1-json"
     }
 
     fn command(&self, args: &[&str]) -> Command {
@@ -116,7 +119,9 @@ fn is_long() -> bool {
 
 fn some_of_all() -> impl Iterator<Item = Recorded> {
     let step = if is_long() { 1 } else { 3 };
-    Recorded::all().into_iter().step_by(step)
+    let all = Recorded::all().into_iter().enumerate();
+    all.filter(move |(at, recorded)| at % step == 0 || recorded.keeps_a_database())
+        .map(|(_, recorded)| recorded)
 }
 
 /// An id may stand twice, in two folders.
@@ -191,6 +196,20 @@ fn a_replay_of_every_recorded_home_answers_as_the_machine_did() {
         assert_eq!(live, replay, "{}", recorded.name);
         let redacted = recorded.snapshot("redacted.snapshot", &[]);
         let redacted = redacted.to_str().unwrap();
+        if recorded.keeps_a_database() {
+            // Its records are put in order by their ids, so these stay, and so does everything that rests on them.
+            let replay = recorded.answers(&["--replay", redacted]);
+            let ids = |answers: &Value| -> Vec<String> {
+                answers["list"]["sessions"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .map(|row| id_and_folder(row).0)
+                    .collect()
+            };
+            assert_eq!(ids(&replay), ids(&live), "{}", recorded.name);
+            assert_eq!(shape(&replay["each"]), shape(&live["each"]), "{}", recorded.name);
+        }
         let all = ["--replay", redacted, "list", "-a", "--since", "all", "--all-agents", "--json"];
         let mut replay = json!({"list": recorded.json(&all)});
         replay["list"].as_object_mut().unwrap().remove("hosts");
@@ -228,10 +247,44 @@ fn plant(value: &mut Value, known: &BTreeSet<&str>, all: bool) {
     }
 }
 
+/// Plants the canary into every text of every table, into JSON as into files.
+fn plant_in_database(path: &Path, known: &BTreeSet<&str>, all: bool) {
+    let database = rusqlite::Connection::open(path).unwrap();
+    database.execute_batch("PRAGMA foreign_keys=OFF; PRAGMA wal_autocheckpoint=0").unwrap();
+    let names = |sql: &str, column: &str| -> Vec<String> {
+        let mut statement = database.prepare(sql).unwrap();
+        let names = statement.query_map([], |row| row.get(column)).unwrap();
+        names.map(Result::unwrap).collect()
+    };
+    for table in names("SELECT name FROM sqlite_master WHERE type = 'table'", "name") {
+        for column in names(&format!("PRAGMA table_info({table})"), "name") {
+            let mut statement = database
+                .prepare(&format!("SELECT rowid, {column} FROM {table} WHERE typeof({column}) = 'text'"))
+                .unwrap();
+            let cells = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+            let cells: Vec<(i64, String)> = cells.map(Result::unwrap).collect();
+            for (row, cell) in cells {
+                let mut value = match serde_json::from_str::<Value>(&cell) {
+                    Ok(value @ (Value::Object(_) | Value::Array(_))) => value,
+                    _ => cell.clone().into(),
+                };
+                plant(&mut value, known, all);
+                let planted = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                let update = format!("UPDATE {table} SET {column} = ?1 WHERE rowid = ?2");
+                database.execute(&update, rusqlite::params![planted, row]).unwrap();
+            }
+        }
+    }
+}
+
 fn plant_below(folder: &Path, known: &BTreeSet<&str>, all: bool) {
     for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
         if entry.symlink_metadata().unwrap().is_dir() {
             plant_below(&entry, known, all);
+            continue;
+        }
+        if entry.extension().is_some_and(|extension| extension == "db") {
+            plant_in_database(&entry, known, all);
             continue;
         }
         let Ok(text) = fs::read_to_string(&entry) else { continue };
@@ -256,7 +309,7 @@ fn plant_below(folder: &Path, known: &BTreeSet<&str>, all: bool) {
 fn a_canary_in_every_string_of_every_recorded_home_is_not_in_the_file() {
     let words = include_str!("../../snapshot/src/words.txt");
     let known: BTreeSet<&str> = words.lines().collect();
-    let mut found = 0;
+    let (mut found, mut in_databases) = (0, 0);
     for all in [false, true] {
         for (number, recorded) in some_of_all().enumerate() {
             plant_below(recorded.home.path(), &known, all);
@@ -270,15 +323,18 @@ fn a_canary_in_every_string_of_every_recorded_home_is_not_in_the_file() {
             let at = text.find(CANARY).map(|at| &text[at.saturating_sub(200)..(at + 60).min(text.len())]);
             assert_eq!(at, None, "{} (all: {all})", recorded.name);
             // With texts it is there, so it was planted where it is read.
-            if number % 4 > 0 {
+            if number % 4 > 0 && !recorded.keeps_a_database() {
                 continue;
             }
             file.set_extension("whole");
             let whole = ["snapshot", file.to_str().unwrap(), "--since", "all", "--yes", "--with-text"];
             assert_eq!(recorded.command(&whole).output().unwrap().status.code(), Some(0));
-            found += usize::from(unpacked(&file).contains(CANARY));
+            let is_there = unpacked(&file).contains(CANARY);
+            found += usize::from(is_there);
+            in_databases += usize::from(is_there && recorded.keeps_a_database());
         }
     }
+    assert_eq!(in_databases, 8, "it was in every database");
     assert!(found > 8, "the canary was in {found} snapshots with their texts");
 }
 
@@ -385,6 +441,54 @@ fn a_hostile_file_is_only_data() {
     assert_eq!(list["sessions"].as_array().unwrap().len(), 0, "{list:#}");
     fs::write(&file, &whole).unwrap();
     assert_eq!(machine.run(&["--replay", path, "list"]).code, Some(0));
+}
+
+#[test]
+fn a_database_of_somebody_else_is_refused_and_rows_are_only_values() {
+    let recorded = Recorded::all().into_iter().find(|one| one.name == "opencode/v1.18-sqlite").unwrap();
+    let file = recorded.snapshot("x.snapshot", &["--with-text"]);
+    let good = archive::unpack(&fs::read(&file).unwrap()).unwrap();
+    let manifest: Value = serde_json::from_slice(&good.manifest).unwrap();
+    let entries = manifest["files"].as_array().unwrap();
+    let at = entries.iter().position(|entry| entry["databaseOf"] == "opencode").unwrap();
+    let path = entries[at]["path"].as_str().unwrap();
+    assert!(!good.files.iter().any(|part| part.starts_with(b"SQLite")), "no database is copied");
+    let answer = |entry: Value, part: &[u8]| {
+        let (mut manifest, mut files) = (manifest.clone(), good.files.clone());
+        manifest["files"][at] = entry;
+        files[at] = part.to_owned();
+        let parts = Parts { manifest: manifest.to_string().into_bytes(), files };
+        fs::write(&file, archive::pack(&parts).unwrap()).unwrap();
+        let args = ["--replay", file.to_str().unwrap(), "list", "-a", "--since", "all", "--json"];
+        Ended::of(&recorded.command(&args).output().unwrap())
+    };
+    let refused = |entry: &Value, part: &[u8], what: &str| {
+        let ended = answer(entry.clone(), part);
+        assert_eq!(ended.code, Some(1), "{what}: {ended:?}");
+        assert!(ended.err.starts_with("error: ") && ended.err.contains("x.snapshot"), "{what}: {ended:?}");
+    };
+    let entry = &entries[at];
+    let with = |key: &str, value: Value| {
+        let mut changed = entry.clone();
+        changed[key] = value;
+        changed
+    };
+    let database = fs::read(path).unwrap();
+    refused(entry, &database, "a database instead of rows");
+    refused(&with("databaseOf", Value::Null), &database, "a database as a record");
+    refused(&with("path", format!("{path}-wal").into()), b"{}", "a log beside a database");
+    refused(&with("path", format!("{path}-journal").into()), b"", "a journal beside a database");
+    refused(&with("databaseOf", "claude-code".into()), &good.files[at], "an agent without a database");
+    refused(&with("databaseOf", "nobody".into()), &good.files[at], "no agent");
+    refused(entry, br#"{"table":"sqlite_master","columns":["sql"]}"#, "a schema");
+    // What is text in a cell stays text: nothing of it is ever SQL.
+    let rows = "{\"table\":\"session\",\"columns\":[\"id\",\"parent_id\",\"directory\",\"title\",\"time_created\",\"time_updated\"]}\n\
+        [\"ses_x'); DROP TABLE session; --\",null,\"/w\",\"'||load_extension('x')||'\",1,2]\n\
+        {\"table\":\"message\",\"columns\":[\"id\",\"session_id\",\"time_created\",\"data\"]}\n\
+        {\"table\":\"part\",\"columns\":[\"id\",\"message_id\",\"data\"]}\n";
+    let shown = answer(entry.clone(), rows.as_bytes());
+    let list: Value = serde_json::from_str(&shown.out).unwrap();
+    assert_eq!(list["sessions"][0]["name"], "'||load_extension('x')||'", "{shown:?}");
 }
 
 /// The cases that `cargo xtask replay` made of snapshots.

@@ -145,7 +145,9 @@ fn a_plan_is_cancelled_and_one_for_a_session_that_somebody_took_up_says_so() {
         let problem = left.first().and_then(|plan| plan["resume"]["problem"].as_str()).map(str::to_owned);
         problem.ok_or_else(|| format!("{left:#?}"))
     });
-    assert!(left.contains("somebody has taken it up"), "{left}");
+    // On a slow machine the other one may still be at work when the plan is due.
+    let says_so = ["somebody has taken it up", "is live in process"].iter().any(|words| left.contains(words));
+    assert!(says_so, "{left}");
     assert_eq!(told(&scene, &id, "too late"), 0);
     let inbox = scene.agentctl(&["inbox", "--json"]).ok().json();
     assert_eq!(inbox["fuses"][0]["resume"]["problem"], left.as_str(), "{inbox:#}");
@@ -153,6 +155,15 @@ fn a_plan_is_cancelled_and_one_for_a_session_that_somebody_took_up_says_so() {
         let refused = asked(&scene, &["resume", &id, "--at", at, "x"]);
         assert_eq!(refused.code, Some(code), "--at {at}: {refused:#?}");
     }
+    // Nobody can resume what is no longer there, however often it is tried.
+    let _ = asked(&scene, &["fuse", "cancel", inbox["fuses"][0]["id"].as_str().unwrap()]).ok();
+    let _ = asked(&scene, &["resume", &id, "--at", "+2s", "[[text:x]] to nobody"]).ok();
+    std::fs::remove_dir_all(scene.home.path().join(".claude/projects")).unwrap();
+    until_seen(TIMEOUT, "a plan that says that the records are gone", || {
+        let inbox = scene.agentctl(&["inbox", "--json"]).ok().json();
+        let problem = inbox["fuses"][0]["resume"]["problem"].as_str().unwrap_or_default();
+        if problem.contains("its records are gone") { Ok(()) } else { Err(format!("{inbox:#}")) }
+    });
 }
 
 #[test]

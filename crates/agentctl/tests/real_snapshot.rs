@@ -10,12 +10,11 @@
 mod steer;
 
 use agentctl_snapshot::archive;
-use agentctl_testkit::{Claude, Codex, Skip, TestHome, until_seen};
-use serde_json::Value;
-use steer::{ENDLESS, Scene};
+use agentctl_testkit::{Claude, Codex, OpenCode, Skip, TestHome, until_seen};
+use serde_json::{Value, json};
+use steer::{ENDLESS, Scene, TIMEOUT};
 
 const CANARY: &str = "zqcanary";
-const PATIENCE: std::time::Duration = std::time::Duration::from_mins(2);
 
 /// Leaves out when it was looked at and how long it took, and the sources that no snapshot holds.
 fn normalise(value: &mut Value) {
@@ -68,26 +67,24 @@ fn replayed_in_mid_turn(adapter: &'static str, settle: impl FnOnce(&mut TestHome
         normalise(&mut answer);
         answer
     };
-    let look = || (ask(&["list", "--json"]), ask(&["explain", &id, "--json"]));
     let place = |name: &str| scene.home.path().join(name).to_str().unwrap().to_owned();
     let (whole, redacted) = (place("whole.snapshot"), place("redacted.snapshot"));
-    // The agent may still write its last records of this moment: what was said before and after the snapshots must be the
-    // same, else they are of another moment.
-    let (taken, (list, explain)) = until_seen(PATIENCE, "a moment in which the agent writes nothing", || {
-        let before = look();
-        for path in [&whole, &redacted] {
-            let _ = std::fs::remove_file(path);
-        }
+    let answers = || (ask(&["list", "--json"]), ask(&["explain", &id, "--json"]));
+    // An agent may write a record at any moment: only what was the same before and after is about one moment.
+    let (list, explain) = until_seen(TIMEOUT, "a moment in which the agent writes nothing", || {
+        let before = answers();
+        [&whole, &redacted].into_iter().for_each(|file| drop(std::fs::remove_file(file)));
         let taken = ask(&["snapshot", &whole, "--with-text", "--yes", "--json"]);
         let _ = scene.agentctl(&["snapshot", &redacted, &id, "--yes"]).ok();
-        let after = look();
-        if before == after { Ok((taken, after)) } else { Err(format!("{before:#?}\n{after:#?}")) }
+        let after = answers();
+        if before != after {
+            return Err(format!("{before:#?} became {after:#?}"));
+        }
+        assert!(taken["processes"].as_u64().unwrap() > 0 && taken["notCarried"] == json!([]), "{taken:#}");
+        Ok(after)
     });
     assert_eq!(list["sessions"][0]["status"], "running", "{list:#}");
-    assert!(
-        taken["processes"].as_u64().unwrap() > 0 && taken["notCarried"] == serde_json::json!([]),
-        "{taken:#}"
-    );
+
     assert_eq!(ask(&["--replay", &whole, "list", "--json"]), list);
     assert_eq!(ask(&["--replay", &whole, "explain", &id, "--json"]), explain);
     let replay = ask(&["--replay", &redacted, "list", "--json"]);
@@ -115,4 +112,9 @@ fn claude_code_is_replayed_in_the_middle_of_a_turn() {
 #[test]
 fn codex_is_replayed_in_the_middle_of_a_turn() {
     replayed_in_mid_turn("codex", |home, url| Codex::settle(home, url).map(drop));
+}
+
+#[test]
+fn opencode_is_replayed_in_the_middle_of_a_turn() {
+    replayed_in_mid_turn("opencode", |home, url| OpenCode::settle(home, url, &json!("allow")).map(drop));
 }

@@ -2,6 +2,7 @@
 //! ever used: `manifest.json`, then `f/0`, `f/1` and so on, all of them regular files.
 
 use std::io::{self, Read};
+use std::path::Path;
 
 use ruzstd::decoding::StreamingDecoder;
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
@@ -26,6 +27,17 @@ const MANIFEST: &str = "manifest.json";
 pub struct Parts {
     pub manifest: Vec<u8>,
     pub files: Vec<Vec<u8>>,
+}
+
+/// Whether these bytes are a database. None is ever packed, and none is accepted: its schema could hold anything.
+pub(crate) fn is_database(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"SQLite format 3\0")
+}
+
+/// Whether a path is that of a log or an index that SQLite keeps beside a database.
+pub(crate) fn is_beside_a_database(path: &Path) -> bool {
+    let name = path.as_os_str().as_encoded_bytes();
+    [&b"-wal"[..], b"-shm", b"-journal"].iter().any(|end| name.ends_with(end))
 }
 
 fn bad(why: impl Into<String>) -> io::Error {

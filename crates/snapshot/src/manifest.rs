@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::kernel::KernelRecord;
 
-/// The version of the format. A file of a later one is refused.
-pub(crate) const VERSION: u32 = 1;
+/// The version of the format. A file of a later one is refused. Version 1 had no databases.
+pub(crate) const VERSION: u32 = 2;
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -67,6 +67,9 @@ pub struct FileEntry {
     pub inode: u64,
     /// How many bytes in the middle of the original were left out.
     pub left_out: u64,
+    /// The adapter whose database it is; the record then holds rows of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub database_of: Option<String>,
 }
 
 /// What the answer rested on and is not in the snapshot.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentctl_adapters::Root;
+use agentctl_adapters::sqlite::excerpt;
 use agentctl_files::own;
 use agentctl_files::scratch::{self, Scratch};
 use agentctl_fleet::{Fleet, KernelLock, Moment, Source};
@@ -16,7 +17,7 @@ use serde_json::Value;
 
 use crate::archive::{self, LARGEST_FILE, MOST_PARTS};
 use crate::kernel::Replayed;
-use crate::manifest::{Manifest, SourceEntry, VERSION};
+use crate::manifest::{FileEntry, Manifest, SourceEntry, VERSION};
 
 /// How long a source may make no progress; its files are here.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -196,18 +197,43 @@ fn write(manifest: &Manifest, files: &[Vec<u8>], inside: &Path) -> io::Result<()
         if let Some(folder) = place.parent() {
             own::make_folder(folder)?;
         }
+        refuse_databases(&entry.path, bytes)?;
         let mut file = own::create_new(&place)?;
+        if let Some(adapter) = &entry.database_of {
+            rebuild(&place, adapter, bytes)?;
+            set_modified(&file, entry);
+            continue;
+        }
         let launch = manifest.launches.as_ref().is_some_and(|launches| entry.path.starts_with(launches));
         let moved = if launch { moved_launch(bytes, inside) } else { None };
         io::Write::write_all(&mut file, moved.as_deref().unwrap_or(bytes))?;
-        let (seconds, nanoseconds) = entry.modified;
-        let since = Duration::new(u64::try_from(seconds).unwrap_or_default(), nanoseconds.min(999_999_999));
-        // A time that this file system cannot hold leaves the present one.
-        if let Some(modified) = std::time::UNIX_EPOCH.checked_add(since) {
-            let _ = file.set_modified(modified);
-        }
+        set_modified(&file, entry);
     }
     Ok(())
+}
+
+fn set_modified(file: &std::fs::File, entry: &FileEntry) {
+    let (seconds, nanoseconds) = entry.modified;
+    let since = Duration::new(u64::try_from(seconds).unwrap_or_default(), nanoseconds.min(999_999_999));
+    // A time that this file system cannot hold leaves the present one.
+    if let Some(modified) = std::time::UNIX_EPOCH.checked_add(since) {
+        let _ = file.set_modified(modified);
+    }
+}
+
+/// A database that somebody else made, or a log that would become part of one, could hold a schema of theirs.
+fn refuse_databases(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    if archive::is_beside_a_database(path) || archive::is_database(bytes) {
+        return Err(bad(format!("{} is a database, and only rows of one are accepted", path.display())));
+    }
+    Ok(())
+}
+
+/// Makes a database of the rows that were taken from one.
+fn rebuild(place: &Path, adapter: &str, rows: &[u8]) -> io::Result<()> {
+    let known = agentctl_adapters::registry().into_iter().find(|known| known.card().name == adapter);
+    let tables = known.and_then(agentctl_adapters::Adapter::tables);
+    excerpt::rebuild(place, tables.ok_or_else(|| bad("it holds a database of no agent"))?, rows)
 }
 
 /// A launch record whose session is below our folder.

@@ -1,21 +1,24 @@
 //! Takes a snapshot: asks what `list`, `status` and `logs` ask, and keeps what was read for it.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use agentctl_adapters::sqlite::excerpt;
 use agentctl_files::trace::{Touched, traced};
 use agentctl_fleet::keep::launches::Ledger;
 use agentctl_fleet::read::recover::is_of;
-use agentctl_fleet::{Fleet, Query, Since, Wanted};
+use agentctl_fleet::{Fleet, Query, Since, Source, Wanted};
 use agentctl_model::{Environ, Error, SessionKey, Surveyed, Witness};
 use jiff::Timestamp;
 use ruzstd::decoding::StreamingDecoder;
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
-use crate::archive::{LARGEST_PART, LARGEST_WHOLE, MOST_PARTS, Parts, pack};
+use crate::archive::{
+    LARGEST_PART, LARGEST_WHOLE, MOST_PARTS, Parts, is_beside_a_database, is_database, pack,
+};
 use crate::kernel::Recorder;
 use crate::manifest::{FileEntry, Manifest, NotCarried, SourceEntry, VERSION};
 use crate::redact::{Redactor, is_known_word};
@@ -89,16 +92,21 @@ pub fn take(fleet: &Fleet, selection: &Selection, of: &Circumstances<'_>) -> Res
         .cloned()
         .collect();
     let is_wanted = |path: &Path| match &launches {
+        // Its rows are taken from the database, whichever of its files they lie in.
+        _ if is_beside_a_database(path) => false,
         Some(launches) if path == launches => true,
         Some(launches) if path.starts_with(launches) => ours.iter().any(|launch| path.starts_with(launch)),
         _ => roots.iter().any(|root| path.starts_with(root)),
     };
-    let wanted: Vec<(PathBuf, Touched)> = touched.into_iter().filter(|(path, _)| is_wanted(path)).collect();
+    let wanted: Vec<(PathBuf, Touched)> =
+        touched.paths.into_iter().filter(|(path, _)| is_wanted(path)).collect();
     let folders = wanted.iter().filter(|(_, what)| *what == Touched::Folder).map(|(path, _)| path.clone());
     let folders: Vec<PathBuf> = folders.collect();
     let (mut files, mut entries, mut room) = (Vec::new(), Vec::new(), LARGEST_WHOLE / 2);
+    let no_rows = BTreeSet::new();
     for (path, _) in wanted.iter().filter(|(_, what)| *what == Touched::File) {
-        match carry(path, of.redactor) {
+        let rows = touched.rows.get(path).unwrap_or(&no_rows);
+        match carry(path, &Rows { fleet: &watched, sessions: rows }, of.redactor) {
             Ok((entry, bytes)) => {
                 room = room.checked_sub(entry.size).filter(|_| entries.len() < MOST_PARTS - 1).ok_or_else(
                     || {
@@ -195,35 +203,60 @@ fn is_held(launch: &Path) -> bool {
 }
 
 /// Reads one record, bounded and redacted.
-fn carry(path: &Path, redactor: Option<&Redactor>) -> Result<(FileEntry, Vec<u8>), String> {
+fn carry(path: &Path, rows: &Rows<'_>, redactor: Option<&Redactor>) -> Result<(FileEntry, Vec<u8>), String> {
     path.to_str().ok_or("its name is no text")?;
     let failed = |error: io::Error| error.to_string();
     let (file, metadata) = agentctl_files::open_regular(path).map_err(failed)?;
-    let (bytes, left_out) = both_ends(&file, metadata.len()).map_err(failed)?;
-    if bytes.starts_with(b"SQLite format 3\0") {
-        return Err("it is a database, which is not carried yet".to_owned());
-    }
-    let bytes = match redactor {
-        None => bytes,
-        Some(redactor) if path.extension().is_some_and(|extension| extension == "zst") => {
+    let (mut bytes, mut left_out) = both_ends(&file, metadata.len()).map_err(failed)?;
+    let mut entry = FileEntry {
+        path: path.to_owned(),
+        size: 0,
+        modified: (metadata.mtime(), u32::try_from(metadata.mtime_nsec()).unwrap_or_default()),
+        device: metadata.dev(),
+        inode: metadata.ino(),
+        left_out: 0,
+        database_of: None,
+    };
+    if is_database(&bytes) {
+        let (adapter, taken) = rows.taken(path, redactor)?;
+        entry.database_of = Some(adapter);
+        (bytes, left_out) = (taken.lines, taken.left_out);
+    } else if let Some(redactor) = redactor {
+        bytes = if path.extension().is_some_and(|extension| extension == "zst") {
             if left_out > 0 {
                 return Err("it is compressed and too large".to_owned());
             }
             let text = decompressed(&bytes).map_err(failed)?;
             compress_to_vec(redacted(&text, redactor).as_slice(), CompressionLevel::Fastest)
-        }
-        Some(redactor) => redacted(&bytes, redactor),
-    };
-    let modified = (metadata.mtime(), u32::try_from(metadata.mtime_nsec()).unwrap_or_default());
-    let entry = FileEntry {
-        path: path.to_owned(),
-        size: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
-        modified,
-        device: metadata.dev(),
-        inode: metadata.ino(),
-        left_out,
-    };
+        } else {
+            redacted(&bytes, redactor)
+        };
+    }
+    entry.size = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+    entry.left_out = left_out;
     Ok((entry, bytes))
+}
+
+/// The sessions whose rows were read in a database.
+struct Rows<'r> {
+    fleet: &'r Fleet,
+    sessions: &'r BTreeSet<String>,
+}
+
+impl Rows<'_> {
+    /// The rows, and whose database it is. A database is never copied: it is taken row by row.
+    fn taken(&self, path: &Path, redactor: Option<&Redactor>) -> Result<(String, excerpt::Excerpt), String> {
+        let holds = |source: &&Source| {
+            path.starts_with(&source.root.path) || source.root.store.as_deref() == Some(path)
+        };
+        let mut tables = self.fleet.sources().iter().filter(holds).filter_map(|source| {
+            let tables = source.adapter.tables()?;
+            Some((source.name().to_owned(), tables))
+        });
+        let (adapter, tables) = tables.next().ok_or("it is a database that no reader reads")?;
+        let replace = |text: &str| redactor.map_or_else(|| text.to_owned(), |redactor| redactor.cell(text));
+        Ok((adapter, excerpt::take(path, tables, self.sessions, &replace)?))
+    }
 }
 
 /// The whole file, or its first and last lines and how much lies between them.
@@ -264,9 +297,17 @@ fn decompressed(bytes: &[u8]) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// Bytes that are no text are not passed on.
+/// Bytes that are no text are not passed on, but that there were some is: such a line is damaged.
 fn redacted(bytes: &[u8], redactor: &Redactor) -> Vec<u8> {
-    redactor.contents(&String::from_utf8_lossy(bytes)).into_bytes()
+    let mut out = Vec::with_capacity(bytes.len());
+    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+        if let Ok(line) = std::str::from_utf8(line) {
+            out.extend_from_slice(redactor.contents(line).as_bytes());
+        } else {
+            excerpt::push_broken(&redactor.contents(&String::from_utf8_lossy(line)), &mut out);
+        }
+    }
+    out
 }
 
 /// The variables that choose where agents keep their sessions.

@@ -12,6 +12,7 @@
 //! The database is never written to and never checkpointed. If it cannot be read in a short time it is busy, which is
 //! an error and not an empty answer.
 
+pub mod excerpt;
 mod locks;
 mod private;
 

@@ -222,6 +222,23 @@ fn a_new_period_begins_with_nothing_spent() {
     until(SOON, "the end of the agent", || agent.has_ended().then_some(()));
 }
 
+#[test]
+fn a_day_begins_at_midnight_of_this_machine() {
+    let house = house();
+    let site = house.home.work_dir("site");
+    let mut agent = StandIn::start_in(&house.home, &site);
+    stored(&house, "f-1", &site, &json!({}));
+    let refused = until_seen(SOON, "a launch that is refused", || {
+        agent.spend(10);
+        let on = ["launch", "claude-code", "-p", "x", "--cwd", site.to_str().unwrap()];
+        let mut command = house.home.agentctl_command(&on);
+        command.env("TZ", "JST-9");
+        let launched = house.home.run(command);
+        if launched.code == Some(7) { Ok(launched) } else { Err(format!("{launched:#?}")) }
+    });
+    assert!(refused.stderr.contains("00:00 JST"), "{refused:#?}");
+}
+
 /// If the daemon is killed between any two steps, the sessions are stopped and it is told once.
 #[test]
 fn a_daemon_killed_at_any_step_tells_once_and_stops_all() {

@@ -1,6 +1,6 @@
 //! Plans: resumes at a time. Each is carried out in a thread of its own, because an agent may start slowly.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -24,6 +24,8 @@ const SHOWN: SignedDuration = SignedDuration::from_hours(24);
 #[derive(Default)]
 pub(super) struct Plans {
     at_work: Arc<Mutex<BTreeSet<String>>>,
+    /// Why each could not be carried out yet, so that the same words are logged once.
+    said: Arc<Mutex<BTreeMap<String, String>>>,
 }
 
 impl Plans {
@@ -41,11 +43,17 @@ impl Plans {
         if !self.at_work.lock().unwrap_or_else(PoisonError::into_inner).insert(fuse.id.clone()) {
             return Ok(AGAIN);
         }
-        let (at_work, shared, fuse) = (self.at_work.clone(), shared.clone(), fuse.clone());
+        let (at_work, said) = (self.at_work.clone(), self.said.clone());
+        let (shared, fuse) = (shared.clone(), fuse.clone());
         std::thread::Builder::new().name("plan".into()).spawn(move || {
-            if let Err(error) = carry_out(&shared, &fuse) {
-                shared.log.say(&format!("plan {}: {error}", fuse.id));
+            let words = carry_out(&shared, &fuse).err().map(|error| error.to_string());
+            let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
+            said.retain(|id, _| shared.fuses.has(id));
+            if let Some(words) = words.filter(|words| said.get(&fuse.id) != Some(words)) {
+                shared.log.say(&format!("plan {}: {words}", fuse.id));
+                said.insert(fuse.id.clone(), words);
             }
+            drop(said);
             at_work.lock().unwrap_or_else(PoisonError::into_inner).remove(&fuse.id);
         })?;
         Ok(AGAIN)

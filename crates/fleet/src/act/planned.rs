@@ -39,8 +39,14 @@ impl Launcher {
         now: Timestamp,
     ) -> PlanOutcome {
         let survey = self.fleet.survey(&Query { subagents: false, ..Query::one(key) });
+        let is_gone = survey.prove_ended(key).is_some();
         let Some(found) = survey.sessions.into_iter().find(|found| found.key == *key) else {
-            return PlanOutcome::NotYet("its records could not be read".to_owned());
+            // Only a source that was heard completely says that they are gone.
+            return if is_gone {
+                PlanOutcome::Left("its records are gone".to_owned())
+            } else {
+                PlanOutcome::NotYet("its records could not be read".to_owned())
+            };
         };
         let is_unchanged = found.session.updated_at == plan.last_record;
         let ledger = self.fleet.ledger();

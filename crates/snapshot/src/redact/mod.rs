@@ -1,7 +1,7 @@
 //! Replaces every text that no reader of records needs by filler of its length and shape.
 //!
 //! * What a reader compares with stays: a closed list of words and keys, taken from the readers (`words.txt`,
-//!   `keys.txt`), a few phrases, times, UUIDs and small numbers.
+//!   `keys.txt`), a few phrases, times, ids of agents' records and small numbers.
 //! * A string with white space is text: letters become `x`, digits `0`.
 //! * Anything else is a path or a name. Each run of letters and digits in it becomes another one, always the same within
 //!   one snapshot, and never the same for two. A name that an agent derives from a path keeps the runs, so it still fits.
@@ -71,6 +71,11 @@ impl Redactor {
         lexer::redact(text, self)
     }
 
+    /// A cell of a database: what a file would hold, or the value of a string.
+    pub fn cell(&self, text: &str) -> String {
+        if text.starts_with(['{', '[']) { self.contents(text) } else { self.value(text) }
+    }
+
     /// The value of a string.
     pub fn value(&self, value: &str) -> String {
         if WORDS.contains(value) || is_time(value) || is_number(value) {
@@ -136,6 +141,9 @@ impl Redactor {
                 // An agent may shorten it, in the name of a file.
                 let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
                 runs.replaced.entry(id[..8].to_owned()).or_insert_with(|| id[..8].to_owned());
+                rest = &rest[id.len()..];
+            } else if let Some(id) = sortable_id_at(rest) {
+                out.push_str(id);
                 rest = &rest[id.len()..];
             } else if first.is_ascii_alphanumeric() {
                 let end = rest.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(rest.len());
@@ -221,9 +229,10 @@ fn letter(c: char) -> char {
 }
 
 /// What stands for a character that is neither a letter nor a digit of ASCII: punctuation stays, and everything beyond
-/// ASCII becomes one character of the same length.
+/// ASCII becomes one character of the same length. What already stands for bytes that are no text says nothing.
 fn filler(c: char) -> char {
     match c.len_utf8() {
+        _ if c == char::REPLACEMENT_CHARACTER => c,
         1 => c,
         2 => 'ø',
         3 => 'あ',
@@ -255,6 +264,20 @@ fn uuid_at(text: &str) -> Option<&str> {
     );
     let ends = !text[LENGTH..].starts_with(|c: char| c.is_ascii_alphanumeric());
     (fits && ends).then_some(id)
+}
+
+/// The id of a session, a message or a part of OpenCode and its relatives at the beginning: a clock in hex, so that
+/// they sort by time, and a random part. Records are put in order by it.
+fn sortable_id_at(text: &str) -> Option<&str> {
+    const CLOCK: usize = 4 + 12;
+    const LENGTH: usize = CLOCK + 14;
+    let id = text.get(..LENGTH)?;
+    let is_kind = ["ses_", "msg_", "prt_"].iter().any(|kind| id.starts_with(kind));
+    let is_clock =
+        id.bytes().take(CLOCK).skip(4).all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
+    let is_random = id.bytes().skip(CLOCK).all(|byte| byte.is_ascii_alphanumeric());
+    let ends = !text[LENGTH..].starts_with(|c: char| c.is_ascii_alphanumeric());
+    (is_kind && is_clock && is_random && ends).then_some(id)
 }
 
 #[cfg(test)]
@@ -311,6 +334,15 @@ mod tests {
         );
         let file = "rollout-2026-11-15T07-00-51-01a1de02-3f69-7400-ad71-c7bf8fe9c780.jsonl";
         assert_eq!(redactor.name(file), file);
+        let record = "/storage/message/ses_e21eb765dffddj5A05nT7unfJR/msg_1de148a3b002e5CWA4VXT6K7xj.json";
+        assert_eq!(redactor.name(record), record);
+        for other in [
+            "ses_e21eb765dffddj5A05nT7unfJRx",
+            "xses_e21eb765dffddj5A05nT7unfJR",
+            "ses_summerholidaysXT6K7xjABC",
+        ] {
+            assert_ne!(redactor.name(other), other);
+        }
     }
 
     #[test]

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Process, ProcessHead, Stamp};
 
+use crate::sqlite::excerpt::Tables;
 use crate::{
     Adapter, Card, Control, Conversation, Follow, Line, Looks, MayFit, ReadError, Root, Scope, Trace,
     WatchTarget, ways,
@@ -115,6 +116,10 @@ impl Adapter for OpenCode {
 
     fn candidates(&self, place: &Path, may_fit: MayFit<'_>) -> Result<Option<HashSet<String>>, ReadError> {
         if database::is_tree_file(place) { Ok(None) } else { follow::candidates(place, may_fit).map(Some) }
+    }
+
+    fn tables(&self) -> Option<&'static Tables> {
+        Some(&database::TABLES)
     }
 
     fn control(&self) -> Option<&'static dyn Control> {

@@ -12,6 +12,7 @@ use crate::MayFit;
 use crate::agents::opencode::conversation::records::{counted, model_of_column, moment};
 use crate::agents::opencode::conversation::session::{BEGINNING, Conversation, Head, RawPart, Total};
 use crate::cancel;
+use crate::sqlite::excerpt::{Table, Tables};
 
 /// The columns that a head is made of. Older versions do not have all of them.
 const COLUMNS: [&str; 15] = [
@@ -32,6 +33,23 @@ const COLUMNS: [&str; 15] = [
     "tokens_cache_write",
 ];
 const NEEDED: [&str; 4] = ["id", "directory", "time_created", "time_updated"];
+
+/// Everything that is read of a database.
+pub(crate) static TABLES: Tables = Tables {
+    session: Table { name: "session", columns: &COLUMNS, belongs_by: "id", order: "id" },
+    message: Table {
+        name: "message",
+        columns: &["id", "session_id", "time_created", "data"],
+        belongs_by: "session_id",
+        order: "time_created, id",
+    },
+    part: Table {
+        name: "part",
+        columns: &["id", "message_id", "session_id", "time_created", "data"],
+        belongs_by: "message_id",
+        order: "id",
+    },
+};
 
 /// What can be read, by the schema that was found.
 pub(crate) enum Schema {

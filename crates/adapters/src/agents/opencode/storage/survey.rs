@@ -164,6 +164,7 @@ impl Selection<'_, '_> {
         let (stamp, scope) = (Some(database.stamp), self.scope);
         let read = |head: &Head, connection: &Connection| {
             scope.progress.tick();
+            agentctl_files::trace::touched_rows(path, &head.id);
             session::read(head, path.to_owned(), stamp, Witness::Database, &Stored(connection), scope)
         };
         let several = database.opener.filter(|_| heads.heads.len() > WORTH_SEVERAL_CONNECTIONS);
