@@ -35,7 +35,7 @@ pub use gateway::Gateway;
 pub use gateway::keys::{Keys, Secret};
 pub use gateway::peer::{Peer, PeerCheck};
 pub use scope::{Progress, Reach, Scope};
-pub use search::stored::{Stored, StoredFile};
+pub use search::stored::{ListFiles, Stored, StoredFile};
 pub use search::{Conversation, MayFit};
 pub use transcript::jsonl::follow::Follow;
 pub use transcript::memory::Memory;
@@ -225,9 +225,9 @@ pub trait Adapter: Send + Sync {
     /// How a conversation is stored, to be searched.
     fn conversation(&self, place: &Path, id: &str) -> Conversation<'_>;
 
-    /// Where the conversations lie that have a file of their own, found without reading one of them; `None` where only a
-    /// survey tells. Each has the place that the survey would give its session.
-    fn stored(&self, _root: &Root) -> Option<Stored> {
+    /// How the conversations are found that lie in files of their own, without reading one of them; `None` where only a
+    /// survey tells. Each file is the place that the survey would give its session.
+    fn stored(&self) -> Option<ListFiles> {
         None
     }
 

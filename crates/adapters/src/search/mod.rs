@@ -127,8 +127,13 @@ pub fn sieve(pattern: &Pattern) -> impl Fn(&[u8]) -> bool {
     |record: &[u8]| pattern.sieve().lets_pass(record)
 }
 
+/// Whether a line can be read.
 fn is_record(line: &[u8]) -> bool {
-    line.trim_ascii_start().starts_with(b"{") && serde_json::from_slice::<IgnoredAny>(line).is_ok()
+    const LONG_LINE: usize = 4 << 10;
+    let line = line.trim_ascii();
+    let is_object = line.starts_with(b"{") && line.ends_with(b"}");
+    // A long line is taken at its word: some agents begin every file with pages of instructions.
+    is_object && (line.len() > LONG_LINE || serde_json::from_slice::<IgnoredAny>(line).is_ok())
 }
 
 struct Found<'s, 'q> {

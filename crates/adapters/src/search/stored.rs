@@ -6,9 +6,12 @@ use std::path::{Path, PathBuf};
 use agentctl_model::{Coverage, Harvest};
 use jiff::Timestamp;
 
-use crate::cancel;
 use crate::transcript::folder::harvest_of;
 use crate::transcript::parallel;
+use crate::{Root, cancel};
+
+/// Finds the files below a root.
+pub type ListFiles = fn(&Root) -> Stored;
 
 /// The files of one source that hold one conversation each.
 #[derive(Debug)]
@@ -35,10 +38,7 @@ impl Stored {
     }
 
     /// The files that `list` names below a root, each with what the id of its session begins with.
-    pub(crate) fn below(
-        root: &Path,
-        list: impl FnOnce(&mut Harvest) -> Vec<(String, PathBuf)>,
-    ) -> Self {
+    pub(crate) fn below(root: &Path, list: impl FnOnce(&mut Harvest) -> Vec<(String, PathBuf)>) -> Self {
         let mut named = Vec::new();
         let harvest = harvest_of(root, |harvest| named = list(harvest));
         Self::of(named, harvest)
@@ -50,14 +50,17 @@ impl Stored {
             cancel::step().ok();
             match path.metadata() {
                 Ok(metadata) if metadata.is_file() && metadata.len() == 0 => None,
-                Ok(metadata) => Some(metadata.modified().ok().and_then(|time| Timestamp::try_from(time).ok())),
+                Ok(metadata) => {
+                    Some(metadata.modified().ok().and_then(|time| Timestamp::try_from(time).ok()))
+                }
                 Err(error) if error.kind() == io::ErrorKind::NotFound && !path.is_symlink() => None,
                 // Whoever reads it says why it cannot be read.
                 Err(_) => Some(None),
             }
         });
         let files = named.into_iter().zip(times);
-        let files = files.filter_map(|((id, path), modified)| Some(StoredFile { path, id, modified: modified? }));
+        let files =
+            files.filter_map(|((id, path), modified)| Some(StoredFile { path, id, modified: modified? }));
         Self { files: files.collect(), harvest }
     }
 }

@@ -29,7 +29,8 @@ use crate::transcript::jsonl::follow::{Follow, JsonlFollower};
 use crate::transcript::jsonl::open::read_small;
 use crate::transcript::jsonl::peek::read_last;
 use crate::{
-    Adapter, Card, Control, Conversation, Reach, ReadError, Root, Scope, Stored, Trace, WatchTarget, ways,
+    Adapter, Card, Control, Conversation, ListFiles, Reach, ReadError, Root, Scope, Stored, Trace,
+    WatchTarget, ways,
 };
 use storage::TranscriptFile;
 
@@ -95,11 +96,13 @@ impl Adapter for ClaudeCode {
         }
     }
 
-    fn stored(&self, root: &Root) -> Option<Stored> {
-        Some(Stored::below(&root.path, |harvest| {
-            let files = storage::all(&root.path.join("projects"), true, harvest);
-            files.into_iter().map(|file| (file.id, file.path)).collect()
-        }))
+    fn stored(&self) -> Option<ListFiles> {
+        Some(|root| {
+            Stored::below(&root.path, |harvest| {
+                let files = storage::all(&root.path.join("projects"), true, harvest);
+                files.into_iter().map(|file| (file.id, file.path)).collect()
+            })
+        })
     }
 
     fn control(&self) -> Option<&'static dyn Control> {

@@ -18,8 +18,8 @@ use crate::transcript::jsonl::follow::{Follow, JsonlFollower, ReadOnce};
 use crate::transcript::jsonl::open::open_regular;
 use crate::transcript::jsonl::peek::{last_entries, read_last};
 use crate::{
-    Adapter, Card, Control, Conversation, Line, Looks, Progress, Reach, ReadError, Root, Scope, Stored,
-    Trace, WatchTarget, ways,
+    Adapter, Card, Control, Conversation, Line, ListFiles, Looks, Progress, Reach, ReadError, Root, Scope,
+    Stored, Trace, WatchTarget, ways,
 };
 pub(crate) use rollout::compressed::Unpacked;
 use rollout::{compressed, entries, marks, session};
@@ -132,12 +132,14 @@ impl Adapter for Codex {
         Conversation::Lines { path, parse: entries::entries, marks: marks::marks, compressed }
     }
 
-    fn stored(&self, root: &Root) -> Option<Stored> {
-        Some(home_of(root).map_or_else(Stored::nothing, |home| {
-            let mut harvest = Harvest::complete(Vec::new());
-            let files = storage::all(&home, &mut harvest);
-            Stored::of(files.into_iter().map(|file| (file.id, file.path)).collect(), harvest)
-        }))
+    fn stored(&self) -> Option<ListFiles> {
+        Some(|root| {
+            home_of(root).map_or_else(Stored::nothing, |home| {
+                let mut harvest = Harvest::complete(Vec::new());
+                let files = storage::all(&home, &mut harvest);
+                Stored::of(files.into_iter().map(|file| (file.id, file.path)).collect(), harvest)
+            })
+        })
     }
 
     fn control(&self) -> Option<&'static dyn Control> {

@@ -13,7 +13,7 @@ use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Pr
 use crate::agents::pi;
 use crate::agents::pi::{Creator, Store};
 use crate::transcript::jsonl::follow::Follow;
-use crate::{Adapter, Card, Control, Conversation, Opening, ReadError, Root, Scope, Stored, ways};
+use crate::{Adapter, Card, Control, Conversation, ListFiles, Opening, ReadError, Root, Scope, ways};
 
 pub struct PiRust;
 
@@ -65,8 +65,8 @@ impl Adapter for PiRust {
         Conversation::lines(place, pi::entries_of_line, pi::marks_of_line)
     }
 
-    fn stored(&self, root: &Root) -> Option<Stored> {
-        Some(self.store(root).stored())
+    fn stored(&self) -> Option<ListFiles> {
+        Some(|root| PiRust.store(root).stored())
     }
 
     fn control(&self) -> Option<&'static dyn Control> {

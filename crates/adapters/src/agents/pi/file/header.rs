@@ -77,8 +77,7 @@ pub(crate) fn id_begins(file_name: &str) -> &str {
 
 /// The id in the name that Pi gives its files; used only for files that no longer exist.
 pub(crate) fn id_in_name(file_name: &str) -> Option<&str> {
-    (creator_by_name(file_name)? == Creator::Node)
-        .then(|| id_begins(file_name))
+    (creator_by_name(file_name)? == Creator::Node).then(|| id_begins(file_name))
 }
 
 #[cfg(test)]
