@@ -35,6 +35,7 @@ pub use gateway::Gateway;
 pub use gateway::keys::{Keys, Secret};
 pub use gateway::peer::{Peer, PeerCheck};
 pub use scope::{Progress, Reach, Scope};
+pub use search::stored::{ListFiles, Stored, StoredFile};
 pub use search::{Conversation, MayFit};
 pub use transcript::jsonl::follow::Follow;
 pub use transcript::memory::Memory;
@@ -223,6 +224,12 @@ pub trait Adapter: Send + Sync {
 
     /// How a conversation is stored, to be searched.
     fn conversation(&self, place: &Path, id: &str) -> Conversation<'_>;
+
+    /// How the conversations are found that lie in files of their own, without reading one of them; `None` where only a
+    /// survey tells. Each file is the place that the survey would give its session.
+    fn stored(&self) -> Option<ListFiles> {
+        None
+    }
 
     /// The ids of the sessions in a place of many that have a record which may fit, found in one pass; `None` where each
     /// has a place of its own. A session that is not among them does not fit.

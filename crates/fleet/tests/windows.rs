@@ -4,16 +4,19 @@
 #![allow(clippy::disallowed_methods, reason = "tests write what is read")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentctl_adapters::search::Pattern;
 use agentctl_adapters::{Adapter, Conversation, Keys, Root, Secret, registry};
 use agentctl_fleet::keep::marks::Marks;
 use agentctl_fleet::read::inbox;
-use agentctl_fleet::{Fleet, Query, Source, Store, Wanted};
+use agentctl_fleet::{Fleet, Query, SearchQuery, Source, Store, Told, Wanted};
 use agentctl_model::text::period::Since;
 use agentctl_model::{Environ, Status, Survey};
 use agentctl_process::fake::{Scripted, ScriptedProcess};
@@ -338,8 +341,32 @@ fn told(survey: &Survey) -> Vec<(&str, Status, Option<u32>)> {
     survey.sessions.iter().map(|one| (one.key.id.as_str(), one.session.status, one.session.pid)).collect()
 }
 
+/// The sessions in which a search finds anything, with the status that it tells.
+fn searched(fleet: &Fleet) -> BTreeMap<String, Status> {
+    let asked = SearchQuery {
+        pattern: Pattern::new(&[".".to_owned()], true, false).unwrap(),
+        roles: Vec::new(),
+        adapters: Vec::new(),
+        folders: Vec::new(),
+        group: None,
+        since: Since::Ever,
+        limit: 100,
+        around: 0,
+        once: false,
+    };
+    let mut found = BTreeMap::new();
+    fleet.search(&asked, &mut |told| {
+        if let Told::Hit(hit) = told {
+            found.insert(hit.session_id, hit.status);
+        }
+        ControlFlow::Continue(())
+    });
+    found
+}
+
 #[test]
 fn a_window_hides_no_live_session_of_any_agent() {
+    let mut live_found = 0;
     for adapter in registry() {
         let scene = scene_of(adapter);
         scene.age();
@@ -365,8 +392,18 @@ fn a_window_hides_no_live_session_of_any_agent() {
             }
             let ever = fleet.survey(&Query::new(Wanted::All { since: Since::Ever }));
             assert_eq!(ever.sessions.len(), 2, "{what}: the other one is there, and is over");
+            if adapter.gateway().is_none() {
+                let all: BTreeMap<&str, Status> = told(&ever).iter().map(|row| (row.0, row.1)).collect();
+                let found = searched(&fleet);
+                live_found += usize::from(found.contains_key(&scene.live));
+                assert!(
+                    found.iter().all(|(id, status)| all[id.as_str()] == *status),
+                    "{what}: {found:?} {all:?}"
+                );
+            }
         }
     }
+    assert!(live_found > 6, "a search finds live sessions too: {live_found}");
 }
 
 /// A request that waits for a person waits for as long as it takes.

@@ -6,6 +6,7 @@
 
 pub mod pattern;
 mod sieve;
+pub mod stored;
 
 use std::collections::VecDeque;
 use std::io;
@@ -15,6 +16,7 @@ use std::path::{Path, PathBuf};
 use agentctl_model::timeline::Mark;
 use agentctl_model::{Entry, Role};
 use jiff::Timestamp;
+use serde::de::IgnoredAny;
 
 use crate::ReadError;
 use crate::agents::codex::Unpacked;
@@ -103,8 +105,10 @@ pub fn search(conversation: &Conversation<'_>, search: &Search<'_>) -> Result<Ve
             let failed = |error: io::Error| ReadError::new(path, error);
             let opened = match open_regular(path) {
                 Ok(opened) => opened,
-                // Deleted since it was listed.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+                // Deleted since it was listed. A link to nothing is still there.
+                Err(error) if error.kind() == io::ErrorKind::NotFound && !path.is_symlink() => {
+                    return Ok(Vec::new());
+                }
                 Err(error) => return Err(failed(error)),
             };
             if *compressed {
@@ -123,6 +127,15 @@ pub fn sieve(pattern: &Pattern) -> impl Fn(&[u8]) -> bool {
     |record: &[u8]| pattern.sieve().lets_pass(record)
 }
 
+/// Whether a line can be read.
+fn is_record(line: &[u8]) -> bool {
+    const LONG_LINE: usize = 4 << 10;
+    let line = line.trim_ascii();
+    let is_object = line.starts_with(b"{") && line.ends_with(b"}");
+    // A long line is taken at its word: some agents begin every file with pages of instructions.
+    is_object && (line.len() > LONG_LINE || serde_json::from_slice::<IgnoredAny>(line).is_ok())
+}
+
 struct Found<'s, 'q> {
     search: &'s Search<'q>,
     places: VecDeque<Place>,
@@ -131,14 +144,22 @@ struct Found<'s, 'q> {
 impl Found<'_, '_> {
     fn lines(&mut self, source: &(impl ReadAt + ?Sized), parse: ParseEntries) -> io::Result<()> {
         let sieve = self.search.pattern.sieve();
+        let (mut is_readable, mut is_empty) = (false, true);
         scan_regions(source, |region, start| {
+            is_empty &= region.is_empty();
+            // The first line is enough of every file that is not damaged.
+            is_readable = is_readable || region.split(|byte| *byte == b'\n').any(is_record);
             sieve.candidates(region, |line, at| {
                 for (index, entry) in decoded(parse, line).iter().enumerate() {
                     self.take(|| format!("{}.{index}", start + at as u64), entry);
                 }
             });
-        })
-        .map(drop)
+        })?;
+        if is_readable || is_empty {
+            return Ok(());
+        }
+        // Whatever it says is not known, so that it was not heard.
+        Err(io::Error::new(io::ErrorKind::InvalidData, "holds no readable record"))
     }
 
     fn take(&mut self, position: impl FnOnce() -> String, entry: &Entry) {

@@ -125,6 +125,26 @@ proptest! {
     }
 }
 
+/// A file is read in pieces. Wherever a piece ends, a word is found once.
+#[test]
+fn a_word_is_found_wherever_a_piece_ends() {
+    use crate::transcript::jsonl::whole::CHUNK;
+    let line = format!("{}\n", json!({"t": "some needle here"}));
+    for shift in 0..line.len() + 2 {
+        let empty = json!({"t": ""}).to_string().len() + 1;
+        let filler = "x".repeat(CHUNK - shift - empty);
+        let bytes = format!("{}\n{line}{}\n", json!({"t": filler}), json!({"t": "needle again"}));
+        let places = found(bytes.as_bytes(), &pattern(&["needle"]));
+        let lines: Vec<&str> = places.iter().map(|place| place.shown.line.as_str()).collect();
+        assert_eq!(lines, ["needle again", "some needle here"], "{shift}");
+        let at: usize = places[1].position.split_once('.').unwrap().0.parse().unwrap();
+        assert!(bytes[at..].starts_with(&line), "{shift}");
+    }
+    // One line over many pieces, with the word where two of them meet.
+    let long = format!("{}\n", json!({"t": format!("{}needle{}", "x".repeat(CHUNK - 9), "y".repeat(CHUNK))}));
+    assert_eq!(found(long.as_bytes(), &pattern(&["needle"])).len(), 1);
+}
+
 #[test]
 fn texts_are_found_as_they_were_meant_and_not_as_they_are_written() {
     let bytes = [

@@ -28,7 +28,10 @@ use crate::transcript::gather::gather;
 use crate::transcript::jsonl::follow::{Follow, JsonlFollower};
 use crate::transcript::jsonl::open::read_small;
 use crate::transcript::jsonl::peek::read_last;
-use crate::{Adapter, Card, Control, Conversation, Reach, ReadError, Root, Scope, Trace, WatchTarget, ways};
+use crate::{
+    Adapter, Card, Control, Conversation, ListFiles, Reach, ReadError, Root, Scope, Stored, Trace,
+    WatchTarget, ways,
+};
 use storage::TranscriptFile;
 
 pub struct ClaudeCode;
@@ -91,6 +94,15 @@ impl Adapter for ClaudeCode {
         } else {
             Conversation::lines(place, entries::entries, marks::marks)
         }
+    }
+
+    fn stored(&self) -> Option<ListFiles> {
+        Some(|root| {
+            Stored::below(&root.path, |harvest| {
+                let files = storage::all(&root.path.join("projects"), true, harvest);
+                files.into_iter().map(|file| (file.id, file.path)).collect()
+            })
+        })
     }
 
     fn control(&self) -> Option<&'static dyn Control> {

@@ -18,8 +18,8 @@ use crate::transcript::jsonl::follow::{Follow, JsonlFollower, ReadOnce};
 use crate::transcript::jsonl::open::open_regular;
 use crate::transcript::jsonl::peek::{last_entries, read_last};
 use crate::{
-    Adapter, Card, Control, Conversation, Line, Looks, Progress, Reach, ReadError, Root, Scope, Trace,
-    WatchTarget, ways,
+    Adapter, Card, Control, Conversation, Line, ListFiles, Looks, Progress, Reach, ReadError, Root, Scope,
+    Stored, Trace, WatchTarget, ways,
 };
 pub(crate) use rollout::compressed::Unpacked;
 use rollout::{compressed, entries, marks, session};
@@ -59,19 +59,10 @@ impl Adapter for Codex {
     }
 
     fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {
-        // The kernel names open files by their real paths, so the root must be a real path too.
-        let home = match agentctl_files::real_path(&root.path) {
+        let home = match home_of(root) {
             Ok(home) => home,
-            Err(error) => {
-                return Harvest::nothing(match error.kind() {
-                    std::io::ErrorKind::NotFound => Coverage::NotInstalled,
-                    _ => Coverage::Failed { error: format!("{}: {error}", root.path.display()) },
-                });
-            }
+            Err(absent) => return Harvest::nothing(absent),
         };
-        if let Err(error) = agentctl_files::entries(&home) {
-            return Harvest::nothing(Coverage::Failed { error: format!("{}: {error}", root.path.display()) });
-        }
         let mut harvest = Harvest::complete(Vec::new());
         locks::read(&home, scope, &mut harvest);
         let wanted = match scope.reach {
@@ -141,9 +132,31 @@ impl Adapter for Codex {
         Conversation::Lines { path, parse: entries::entries, marks: marks::marks, compressed }
     }
 
+    fn stored(&self) -> Option<ListFiles> {
+        Some(|root| {
+            home_of(root).map_or_else(Stored::nothing, |home| {
+                let mut harvest = Harvest::complete(Vec::new());
+                let files = storage::all(&home, &mut harvest);
+                Stored::of(files.into_iter().map(|file| (file.id, file.path)).collect(), harvest)
+            })
+        })
+    }
+
     fn control(&self) -> Option<&'static dyn Control> {
         Some(&Codex)
     }
+}
+
+/// The folder of the agent, or why there is nothing to read. The kernel names open files by their real paths, so it must be
+/// a real path too.
+fn home_of(root: &Root) -> Result<PathBuf, Coverage> {
+    let failed = |error: std::io::Error| format!("{}: {error}", root.path.display());
+    let home = agentctl_files::real_path(&root.path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => Coverage::NotInstalled,
+        _ => Coverage::Failed { error: failed(error) },
+    })?;
+    agentctl_files::entries(&home).map_err(|error| Coverage::Failed { error: failed(error) })?;
+    Ok(home)
 }
 
 fn is_compressed(path: &Path) -> bool {

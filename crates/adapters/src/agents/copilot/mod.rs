@@ -22,7 +22,10 @@ use crate::transcript::folder::harvest_of;
 use crate::transcript::gather::gather;
 use crate::transcript::jsonl::follow::{Follow, JsonlFollower};
 use crate::transcript::jsonl::peek::read_last;
-use crate::{Adapter, Card, Control, Conversation, Looks, Reach, ReadError, Root, Scope, Trace, ways};
+use crate::{
+    Adapter, Card, Control, Conversation, ListFiles, Looks, Reach, ReadError, Root, Scope, Stored, Trace,
+    ways,
+};
 
 pub struct Copilot;
 
@@ -93,6 +96,15 @@ impl Adapter for Copilot {
             return Conversation::Nothing;
         }
         Conversation::lines(place, entries::entries, marks::marks)
+    }
+
+    fn stored(&self) -> Option<ListFiles> {
+        Some(|root| {
+            Stored::below(&root.path, |harvest| {
+                let folders = storage::all(&root.path.join("session-state"), harvest);
+                folders.into_iter().map(|folder| (folder.id.clone(), folder.events())).collect()
+            })
+        })
     }
 
     fn control(&self) -> Option<&'static dyn Control> {

@@ -26,7 +26,7 @@ use crate::transcript::jsonl::follow::{Follow, JsonlFollower, ReadOnce};
 use crate::transcript::jsonl::open::{open_regular, read_small};
 use crate::transcript::jsonl::{LINE_LIMIT, scan_back};
 use crate::transcript::show::shortened;
-use crate::{Adapter, Card, Control, Conversation, Reach, ReadError, Root, Scope, ways};
+use crate::{Adapter, Card, Control, Conversation, ListFiles, Reach, ReadError, Root, Scope, Stored, ways};
 use entries::LastEntries;
 use projects::Projects;
 use records::Record;
@@ -100,6 +100,15 @@ impl Adapter for Gemini {
         Conversation::records(move |_| {
             let all = last_entries(&place, usize::MAX).map_err(|error| ReadError::new(&place, error))?;
             Ok(all.into_iter().enumerate().map(|(index, entry)| (index.to_string(), entry)).collect())
+        })
+    }
+
+    fn stored(&self) -> Option<ListFiles> {
+        Some(|root| {
+            Stored::below(&root.path, |harvest| {
+                let files = storage::stored(&root.path, &Reach::All { since: None }, true, harvest);
+                files.into_iter().map(|file| (file.id_begins(), file.path)).collect()
+            })
         })
     }
 

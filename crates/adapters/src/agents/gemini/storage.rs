@@ -21,6 +21,14 @@ pub(super) struct TranscriptFile {
     pub(super) parent: Option<String>,
 }
 
+impl TranscriptFile {
+    /// What the id of its session begins with.
+    pub(super) fn id_begins(&self) -> String {
+        let name = self.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        short_id(name).or_else(|| name.strip_suffix(".jsonl")).unwrap_or_default().to_owned()
+    }
+}
+
 /// The files of one project folder that may belong to one of these sessions.
 fn chats(
     project: &Path,

@@ -22,7 +22,9 @@ use crate::transcript::folder::harvest_of;
 use crate::transcript::gather::gather;
 use crate::transcript::jsonl::follow::{Follow, JsonlFollower};
 use crate::transcript::jsonl::peek::read_last;
-use crate::{Adapter, Card, Control, Conversation, Reach, ReadError, Root, Scope, WatchTarget, ways};
+use crate::{
+    Adapter, Card, Control, Conversation, ListFiles, Reach, ReadError, Root, Scope, Stored, WatchTarget, ways,
+};
 
 pub struct Kimi;
 
@@ -79,6 +81,15 @@ impl Adapter for Kimi {
 
     fn conversation(&self, place: &Path, _id: &str) -> Conversation<'_> {
         Conversation::lines(place, entries::entries, marks::marks)
+    }
+
+    fn stored(&self) -> Option<ListFiles> {
+        Some(|root| {
+            Stored::below(&root.path, |harvest| {
+                let folders = storage::stored(&root.path, &Reach::All { since: None }, harvest);
+                folders.into_iter().map(|folder| (folder.id.clone(), folder.wire())).collect()
+            })
+        })
     }
 
     fn control(&self) -> Option<&'static dyn Control> {

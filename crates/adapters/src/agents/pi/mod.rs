@@ -20,7 +20,7 @@ use serde::Deserialize;
 
 use crate::transcript::jsonl::follow::Follow;
 use crate::transcript::jsonl::open::read_small;
-use crate::{Adapter, Card, Control, Conversation, Looks, Opening, ReadError, Root, Scope, ways};
+use crate::{Adapter, Card, Control, Conversation, ListFiles, Looks, Opening, ReadError, Root, Scope, ways};
 pub(crate) use control::complaint;
 pub(crate) use file::entries::entries as entries_of_line;
 pub(crate) use file::header::Creator;
@@ -79,6 +79,10 @@ impl Adapter for Pi {
 
     fn conversation(&self, place: &Path, _id: &str) -> Conversation<'_> {
         Conversation::lines(place, entries_of_line, marks_of_line)
+    }
+
+    fn stored(&self) -> Option<ListFiles> {
+        Some(|root| Pi.store(root).stored())
     }
 
     fn control(&self) -> Option<&'static dyn Control> {

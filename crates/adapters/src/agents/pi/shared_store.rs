@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use agentctl_model::{Coverage, Harvest, Joined, KernelView, Process};
 
-use super::file::header::Creator;
+use super::file::header::{Creator, id_begins};
 use super::file::session;
 use super::{join, storage};
 use crate::transcript::gather::gather;
-use crate::{Adapter, Reach, Root, Scope};
+use crate::{Adapter, Reach, Root, Scope, Stored};
 
 /// One root of one of the two agents.
 pub(crate) struct Store<'r> {
@@ -41,6 +41,18 @@ impl Store<'_> {
         };
         self.read(&files, scope, &mut harvest);
         harvest
+    }
+
+    /// Where its conversations lie.
+    pub(crate) fn stored(&self) -> Stored {
+        let folders = self.folders();
+        if let Some(absent) = self.absence(&folders) {
+            return Stored::nothing(absent);
+        }
+        let mut harvest = Harvest::complete(Vec::new());
+        let files = storage::all(&folders, self.creator, &mut harvest);
+        let named = |path: PathBuf| (id_begins(session::name_of(&path)).to_owned(), path);
+        Stored::of(files.into_iter().map(named).collect(), harvest)
     }
 
     pub(crate) fn join(&self, harvest: &Harvest, kernel: &KernelView) -> Joined {

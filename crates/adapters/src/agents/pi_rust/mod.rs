@@ -13,7 +13,7 @@ use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Pr
 use crate::agents::pi;
 use crate::agents::pi::{Creator, Store};
 use crate::transcript::jsonl::follow::Follow;
-use crate::{Adapter, Card, Control, Conversation, Opening, ReadError, Root, Scope, ways};
+use crate::{Adapter, Card, Control, Conversation, ListFiles, Opening, ReadError, Root, Scope, ways};
 
 pub struct PiRust;
 
@@ -63,6 +63,10 @@ impl Adapter for PiRust {
 
     fn conversation(&self, place: &Path, _id: &str) -> Conversation<'_> {
         Conversation::lines(place, pi::entries_of_line, pi::marks_of_line)
+    }
+
+    fn stored(&self) -> Option<ListFiles> {
+        Some(|root| PiRust.store(root).stored())
     }
 
     fn control(&self) -> Option<&'static dyn Control> {

@@ -22,7 +22,9 @@ use crate::transcript::gather::gather;
 use crate::transcript::jsonl::follow::{Follow, JsonlFollower};
 use crate::transcript::jsonl::open::read_small;
 use crate::transcript::jsonl::peek::read_last;
-use crate::{Adapter, Card, Control, Conversation, Reach, ReadError, Root, Scope, Trace, ways};
+use crate::{
+    Adapter, Card, Control, Conversation, ListFiles, Reach, ReadError, Root, Scope, Stored, Trace, ways,
+};
 use storage::StoredFiles;
 
 pub struct Qwen;
@@ -117,6 +119,16 @@ impl Adapter for Qwen {
         } else {
             Conversation::Nothing
         }
+    }
+
+    fn stored(&self) -> Option<ListFiles> {
+        Some(|root| {
+            let store = root.store.as_ref().unwrap_or(&root.path);
+            Stored::below(store, |harvest| {
+                let files = storage::all(store, true, harvest).transcripts;
+                files.into_iter().map(|file| (file.id, file.path)).collect()
+            })
+        })
     }
 
     fn control(&self) -> Option<&'static dyn Control> {

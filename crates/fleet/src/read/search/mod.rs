@@ -1,29 +1,38 @@
 //! Searches the conversations of all sessions, newest session first. Nothing is kept for the next search.
 //!
-//! The conversations are read on all cores, and their hits are told in the order of the sessions: what is found in an
-//! older one waits until those before it are done. Only a few are read ahead, so the memory is bounded.
+//! Most conversations lie in files of their own. They are found without being read ([`conversations`]), and each is read once,
+//! by all cores, the one that was written last first ([`queue`]). Only a session in which something was found is looked at
+//! like the sessions of a list ([`sessions`]). Its hits are told once nothing newer can be found any more ([`order`]).
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+mod conversations;
+mod order;
+mod queue;
+mod sessions;
+
+use std::collections::HashSet;
 use std::ops::ControlFlow;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, sync_channel};
-use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::Scope;
+use std::time::{Duration, Instant};
 
 use agentctl_adapters::cancel::with_cancellation;
 use agentctl_adapters::search::{self, Conversation, Pattern, Place, Search};
 use agentctl_adapters::{Progress, ReadError};
 use agentctl_model::search::Hit;
-use agentctl_model::{CoverageKind, Entry, Role, SourceReport, Surveyed};
+use agentctl_model::{CoverageKind, Entry, Role, SessionKey, SourceReport, Surveyed};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use self::conversations::{Found, Item, Listed, Plan};
+use self::order::{Held, Order};
+use self::queue::{Queue, Ticket};
+use self::sessions::{Gap, Unknown};
 use crate::Fleet;
-use crate::read::list::{ListFilter, Sort};
-use crate::read::query::{Query, Since, Wanted};
+use crate::read::list::now;
+use crate::read::query::Since;
 
 /// What is searched, and where.
 #[derive(Debug, Clone)]
@@ -77,161 +86,60 @@ impl SearchEnd {
     }
 }
 
-/// How many conversations are read ahead of the one whose hits are told.
-const AHEAD: usize = 32;
 /// How often progress is told, and how soon a search ends that nobody waits for.
 const TICK: Duration = Duration::from_millis(50);
-/// What was written lately is searched before everything else is even listed.
-const LATELY: Since = Since::Back(Duration::from_hours(24));
+
+/// What those who search tell the one who tells.
+enum Message {
+    /// One item was searched.
+    Searched { ticket: Ticket, item: Item, found: Result<Found, ReadError> },
+    /// The sessions of files in which something was found; none if a file is not the place of a session.
+    Known(Vec<(Unknown, Option<Surveyed>)>, Vec<SourceReport>),
+}
 
 impl Fleet {
     /// Tells every hit, newest session first, until `tell` breaks or the limit is reached.
     pub fn search(&self, asked: &SearchQuery, tell: &mut dyn FnMut(Told) -> ControlFlow<()>) -> SearchEnd {
-        let mut end = SearchEnd { hits: 0, searched: 0, more: false, sources: Vec::new() };
-        let mut known = HashSet::new();
-        let rounds = if asked.since == Since::Ever || wider(asked.since) {
-            vec![LATELY, asked.since]
-        } else {
-            vec![asked.since]
-        };
-        for since in rounds {
-            let filter = ListFilter {
-                folders: asked.folders.clone(),
-                group: asked.group.clone(),
-                sort: Sort::Updated,
-                ..ListFilter::default()
-            };
-            let query = Query {
-                subagents: true,
-                adapters: asked.adapters.clone(),
-                filter,
-                ..Query::new(Wanted::All { since })
-            };
-            let listing = self.list(&query);
-            let from = asked.since.start(listing.as_of);
-            let new: Vec<Surveyed> =
-                listing.sessions.into_iter().filter(|one| known.insert(one.key.clone())).collect();
-            end.sources = listing.sources;
-            let flow = self.search_sessions(&new, asked, from, &mut end, tell);
-            if flow.is_break() {
-                break;
-            }
-        }
-        end
-    }
-
-    fn search_sessions(
-        &self,
-        sessions: &[Surveyed],
-        asked: &SearchQuery,
-        since: Option<Timestamp>,
-        end: &mut SearchEnd,
-        tell: &mut dyn FnMut(Told) -> ControlFlow<()>,
-    ) -> ControlFlow<()> {
-        let next = AtomicUsize::new(0);
-        let told = (Mutex::new(0usize), Condvar::new());
-        let progress = Progress::default();
-        let cores = std::thread::available_parallelism().map_or(1, usize::from).min(sessions.len().max(1));
-        let (answers, inbox) = sync_channel::<(usize, Result<Vec<Place>, ReadError>)>(AHEAD);
-        let limit = if asked.once { 1 } else { asked.limit.saturating_sub(end.hits) };
+        let since = asked.since.start(self.past().unwrap_or_else(now));
+        let plan = Plan::new(self, asked);
+        let (queue, progress) = (Queue::default(), Progress::default());
+        let limit = if asked.once { 1 } else { asked.limit };
         let search =
             Search { pattern: &asked.pattern, roles: &asked.roles, since, limit, around: asked.around };
-        let shared = SharedPlaces::of(sessions);
+        let (sender, inbox) = channel();
         std::thread::scope(|scope| {
+            let mut desk = Desk {
+                fleet: self,
+                asked,
+                plan: &plan,
+                queue: &queue,
+                since,
+                sender,
+                unknown: Vec::new(),
+                gap: Gap::default(),
+                order: Order::default(),
+                hidden: HashSet::new(),
+                end: SearchEnd { hits: 0, searched: 0, more: false, sources: Vec::new() },
+            };
+            desk.begin();
+            let cores = std::thread::available_parallelism().map_or(1, usize::from);
             for _ in 0..cores {
-                let (answers, next, told, progress) = (answers.clone(), &next, &told, &progress);
-                let (search, shared) = (&search, &shared);
+                let (sender, queue, plan, progress, search) =
+                    (desk.sender.clone(), &queue, &plan, &progress, &search);
                 scope.spawn(move || {
-                    loop {
-                        let index = next.fetch_add(1, Ordering::Relaxed);
-                        let Some(session) = sessions.get(index) else { return };
-                        let mut done = told.0.lock().unwrap_or_else(PoisonError::into_inner);
-                        while index > *done + AHEAD && !progress.is_given_up() {
-                            done = told.1.wait_timeout(done, TICK).unwrap_or_else(PoisonError::into_inner).0;
-                        }
-                        drop(done);
-                        if progress.is_given_up() {
-                            return;
-                        }
-                        let found =
-                            with_cancellation(Some(progress), || self.search_one(session, search, shared));
-                        if answers.send((index, found)).is_err() {
+                    while let Some((ticket, item)) = queue.take() {
+                        let found = with_cancellation(Some(progress), || plan.search(&item, search));
+                        if sender.send(Message::Searched { ticket, item, found }).is_err() {
                             return;
                         }
                     }
                 });
             }
-            drop(answers);
-            let mut waiting: BTreeMap<usize, Result<Vec<Place>, ReadError>> = BTreeMap::new();
-            let mut turn = 0;
-            let mut flow = ControlFlow::Continue(());
-            while turn < sessions.len() && flow.is_continue() {
-                match inbox.recv_timeout(TICK) {
-                    Ok((index, found)) => {
-                        waiting.insert(index, found);
-                    }
-                    // All of them are done, and the next one has said nothing.
-                    Err(RecvTimeoutError::Disconnected) if !waiting.contains_key(&turn) => break,
-                    Err(_) => {}
-                }
-                while let Some(found) = waiting.remove(&turn) {
-                    flow = self.tell_found(&sessions[turn], found, asked, end, tell);
-                    turn += 1;
-                    *told.0.lock().unwrap_or_else(PoisonError::into_inner) = turn;
-                    told.1.notify_all();
-                    if flow.is_break() {
-                        break;
-                    }
-                }
-                if flow.is_continue() {
-                    flow = tell(Told::Progress { done: turn, of: sessions.len() });
-                }
-            }
+            desk.run(scope, &inbox, tell);
             progress.give_up();
-            told.1.notify_all();
-            // Whoever still wants to answer must not wait.
-            drop(inbox);
-            flow
+            queue.close();
+            desk.end
         })
-    }
-
-    fn tell_found(
-        &self,
-        session: &Surveyed,
-        found: Result<Vec<Place>, ReadError>,
-        asked: &SearchQuery,
-        end: &mut SearchEnd,
-        tell: &mut dyn FnMut(Told) -> ControlFlow<()>,
-    ) -> ControlFlow<()> {
-        end.searched += 1;
-        let places = match found {
-            Ok(places) => places,
-            Err(error) => {
-                let key = &session.key;
-                let source =
-                    end.sources.iter_mut().find(|one| one.adapter == key.adapter && one.root == key.root);
-                if let Some(source) = source {
-                    source.warnings.push(error.to_string());
-                    if source.coverage == CoverageKind::Complete {
-                        source.coverage = CoverageKind::Partial;
-                    }
-                }
-                Vec::new()
-            }
-        };
-        for place in places {
-            if end.hits >= asked.limit {
-                end.more = true;
-                return ControlFlow::Break(());
-            }
-            end.hits += 1;
-            tell(Told::Hit(Box::new(self.hit(session, place))))?;
-        }
-        if end.hits >= asked.limit {
-            end.more = true;
-            return ControlFlow::Break(());
-        }
-        ControlFlow::Continue(())
     }
 
     fn hit(&self, found: &Surveyed, place: Place) -> Hit {
@@ -255,37 +163,6 @@ impl Fleet {
         }
     }
 
-    /// One conversation. A panic is the failure of this conversation alone.
-    fn search_one(
-        &self,
-        session: &Surveyed,
-        asked: &Search<'_>,
-        shared: &SharedPlaces<'_>,
-    ) -> Result<Vec<Place>, ReadError> {
-        let found = catch_unwind(AssertUnwindSafe(|| {
-            if !self.may_fit(session, asked, shared) {
-                return Ok(Vec::new());
-            }
-            self.conversation(session)
-                .map_or_else(|| Ok(Vec::new()), |conversation| search::search(&conversation, asked))
-        }));
-        found.unwrap_or_else(|_| {
-            Err(ReadError::new(&session.place, std::io::Error::other("could not be searched")))
-        })
-    }
-
-    /// Whether a session among many in one place has a record that may fit. The place is read once for all of them.
-    fn may_fit(&self, session: &Surveyed, asked: &Search<'_>, shared: &SharedPlaces<'_>) -> bool {
-        let Some(candidates) = shared.0.get(session.place.as_path()) else { return true };
-        let candidates = candidates.get_or_init(|| {
-            let source = self.source_of(session)?;
-            let may_fit = search::sieve(asked.pattern);
-            // If this fails, each session says for itself why it cannot be read.
-            source.adapter.candidates(&session.place, &may_fit).ok().flatten()
-        });
-        candidates.as_ref().is_none_or(|candidates| candidates.contains(&session.key.id))
-    }
-
     pub(crate) fn conversation<'f>(&'f self, session: &'f Surveyed) -> Option<Conversation<'f>> {
         let source = self.source_of(session)?;
         Some(match source.adapter.gateway() {
@@ -306,27 +183,216 @@ impl Fleet {
     }
 }
 
-/// The places of several sessions, each with the sessions that may fit, once they are known.
-struct SharedPlaces<'s>(HashMap<&'s Path, OnceLock<Option<HashSet<String>>>>);
-
-impl<'s> SharedPlaces<'s> {
-    /// For a few sessions a pass over all of them costs more than it saves.
-    const FEW: usize = 16;
-
-    fn of(sessions: &'s [Surveyed]) -> Self {
-        let mut counts: HashMap<&Path, usize> = HashMap::new();
-        for session in sessions {
-            *counts.entry(&session.place).or_default() += 1;
-        }
-        let many = counts.into_iter().filter(|(_, count)| *count > Self::FEW);
-        Self(many.map(|(place, _)| (place, OnceLock::new())).collect())
+impl Plan<'_> {
+    /// One conversation, or several in one place. A panic is the failure of this item alone.
+    fn search(&self, item: &Item, asked: &Search<'_>) -> Result<Found, ReadError> {
+        let place = item.place();
+        let found = catch_unwind(AssertUnwindSafe(|| match item {
+            Item::Session(session) => self
+                .fleet
+                .conversation(session)
+                .map_or_else(|| Ok(Vec::new()), |conversation| search::search(&conversation, asked))
+                .map(Found::Places),
+            Item::File { source, file } => {
+                let conversation = source.adapter.conversation(&file.path, &file.id);
+                search::search(&conversation, asked).map(Found::Places)
+            }
+            Item::Rest(_) => Ok(Found::Rest(self.list(self.asked.since))),
+            Item::Many(sessions) => {
+                let source = sessions.first().and_then(|session| self.fleet.source_of(session));
+                let may_fit = search::sieve(asked.pattern);
+                let candidates = source.map(|source| source.adapter.candidates(place, &may_fit));
+                // If this fails, each session says for itself why it cannot be read.
+                Ok(Found::Among(candidates.and_then(Result::ok).flatten()))
+            }
+        }));
+        found.unwrap_or_else(|_| Err(ReadError::new(place, std::io::Error::other("could not be searched"))))
     }
 }
 
-/// Whether a window is wider than what is searched first.
-fn wider(since: Since) -> bool {
-    match (since, LATELY) {
-        (Since::Back(asked), Since::Back(lately)) => asked > lately,
-        _ => true,
+/// The one who knows what is still to be searched, and tells what was found.
+struct Desk<'s> {
+    fleet: &'s Fleet,
+    asked: &'s SearchQuery,
+    plan: &'s Plan<'s>,
+    queue: &'s Queue,
+    /// The first moment that is asked about.
+    since: Option<Timestamp>,
+    sender: Sender<Message>,
+    /// Files in which something was found, whose sessions were not looked at so far.
+    unknown: Vec<Unknown>,
+    gap: Gap,
+    order: Order,
+    /// Sessions that are not shown beside their twins.
+    hidden: HashSet<SessionKey>,
+    end: SearchEnd,
+}
+
+impl<'s> Desk<'s> {
+    /// Finds what is to be searched.
+    fn begin(&mut self) {
+        let plan = self.plan;
+        let (stored, live, listed) = std::thread::scope(|scope| {
+            let live = scope.spawn(|| plan.live());
+            let listed = scope.spawn(|| plan.list(plan.first()));
+            let stored = plan.stored();
+            let live = live.join().unwrap_or_else(|panic| resume_unwind(panic));
+            (stored, live, listed.join().unwrap_or_else(|panic| resume_unwind(panic)))
+        });
+        self.end.sources = stored.sources;
+        self.hidden = plan.hidden(&listed.sessions, &live);
+        self.queue.add(conversations::items(stored.files, live, self.since));
+        let is_first = plan.is_first_lately();
+        self.take_listed(listed, is_first);
+        if is_first {
+            let newest = plan.first().start(self.fleet.past().unwrap_or_else(now));
+            self.queue.add([Item::Rest(newest).queued()]);
+        }
+    }
+
+    fn take_listed(&mut self, listed: Listed, is_first: bool) {
+        let known: HashSet<_> =
+            self.end.sources.iter().map(|source| (source.adapter.clone(), source.root.clone())).collect();
+        let is_new = |source: &SourceReport| !known.contains(&(source.adapter.clone(), source.root.clone()));
+        // What is listed later says more.
+        let (new, again): (Vec<_>, Vec<_>) = listed.sources.into_iter().partition(is_new);
+        self.end.sources.extend(new);
+        for source in again {
+            let known = |one: &&mut SourceReport| one.adapter == source.adapter && one.root == source.root;
+            if let Some(known) = self.end.sources.iter_mut().find(known) {
+                *known = source;
+            }
+        }
+        self.queue.add(conversations::of_sessions(listed.sessions, is_first));
+    }
+
+    fn run<'scope>(
+        &mut self,
+        scope: &'scope Scope<'scope, '_>,
+        inbox: &Receiver<Message>,
+        tell: &mut dyn FnMut(Told) -> ControlFlow<()>,
+    ) where
+        's: 'scope,
+    {
+        let mut told_at = Instant::now();
+        loop {
+            let left = self.queue.newest_left();
+            if !self.unknown.is_empty() && self.gap.is_over(left.is_none()) {
+                let batch = std::mem::take(&mut self.unknown);
+                self.gap.begin(&batch);
+                let (plan, sender) = (self.plan, self.sender.clone());
+                scope.spawn(move || {
+                    let (known, sources) = plan.look_at(batch);
+                    let _ = sender.send(Message::Known(known, sources));
+                });
+            }
+            self.queue.pause(self.unknown.len() >= sessions::MOST_UNKNOWN);
+            let left = left.max(self.gap.newest()).max(self.unknown.iter().map(Unknown::newest).max());
+            while let Some(held) = self.order.next(left) {
+                if self.tell_found(held, tell).is_break() {
+                    return;
+                }
+            }
+            if left.is_none() {
+                return;
+            }
+            if told_at.elapsed() >= TICK {
+                told_at = Instant::now();
+                let done = self.end.searched;
+                if tell(Told::Progress { done, of: done + self.queue.left() }).is_break() {
+                    return;
+                }
+            }
+            match inbox.recv_timeout(TICK) {
+                Ok(message) => self.take(message),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            while let Ok(message) = inbox.try_recv() {
+                self.take(message);
+            }
+        }
+    }
+
+    fn take(&mut self, message: Message) {
+        match message {
+            Message::Searched { ticket, item, found } => {
+                self.searched(&ticket, item, found);
+                self.queue.done(ticket);
+            }
+            Message::Known(known, sources) => {
+                self.gap.end();
+                for heard in sources.iter().filter(|source| source.is_incomplete()) {
+                    let why = heard.error.iter().chain(&heard.warnings).cloned().collect();
+                    self.not_heard(&heard.adapter, &heard.root, why);
+                }
+                for (unknown, session) in known {
+                    if let Some(session) = session {
+                        self.hold(session, unknown.places);
+                    }
+                }
+            }
+        }
+    }
+
+    fn searched(&mut self, ticket: &Ticket, item: Item, found: Result<Found, ReadError>) {
+        self.end.searched += item.conversations();
+        match (item, found) {
+            (item, Err(error)) => {
+                for (adapter, root) in self.plan.sources_of(&item) {
+                    self.not_heard(&adapter, &root, vec![error.to_string()]);
+                }
+            }
+            (_, Ok(Found::Places(places))) if places.is_empty() => {}
+            (Item::Session(session), Ok(Found::Places(places))) => self.hold(*session, places),
+            (Item::File { source, file }, Ok(Found::Places(places))) => {
+                self.unknown.push(Unknown { source, file, newest: ticket.newest, places });
+            }
+            (Item::Many(sessions), Ok(Found::Among(candidates))) => {
+                let may_fit = |session: &Surveyed| {
+                    candidates.as_ref().is_none_or(|candidates| candidates.contains(&session.key.id))
+                };
+                let sessions: Vec<Surveyed> = sessions.into_iter().filter(may_fit).collect();
+                self.end.searched -= sessions.len();
+                self.queue.add(sessions.into_iter().map(|session| Item::Session(Box::new(session)).queued()));
+            }
+            (_, Ok(Found::Rest(listed))) => self.take_listed(listed, false),
+            (Item::Many(_) | Item::Rest(_), Ok(Found::Places(_))) | (_, Ok(Found::Among(_))) => {}
+        }
+    }
+
+    /// Keeps what was found in a session until it is its turn.
+    fn hold(&mut self, session: Surveyed, places: Vec<Place>) {
+        let is_old = !session.session.is_live()
+            && session.session.updated_at.is_some_and(|at| self.since.is_some_and(|since| at < since));
+        if !is_old && !self.hidden.contains(&session.key) {
+            let wanted = self.asked.limit.saturating_sub(self.end.hits);
+            self.end.more |= self.order.hold(Held { session, places }, wanted);
+        }
+    }
+
+    fn not_heard(&mut self, adapter: &str, root: &str, why: Vec<String>) {
+        let source = self.end.sources.iter_mut().find(|one| one.adapter == adapter && one.root == root);
+        if let Some(source) = source {
+            let new: Vec<String> = why.into_iter().filter(|one| !source.warnings.contains(one)).collect();
+            source.warnings.extend(new);
+            if source.coverage == CoverageKind::Complete {
+                source.coverage = CoverageKind::Partial;
+            }
+        }
+    }
+
+    fn tell_found(&mut self, held: Held, tell: &mut dyn FnMut(Told) -> ControlFlow<()>) -> ControlFlow<()> {
+        for place in held.places {
+            if self.end.hits < self.asked.limit {
+                self.end.hits += 1;
+                tell(Told::Hit(Box::new(self.fleet.hit(&held.session, place))))?;
+            }
+            if self.end.hits >= self.asked.limit {
+                self.end.more = true;
+                return ControlFlow::Break(());
+            }
+        }
+        ControlFlow::Continue(())
     }
 }

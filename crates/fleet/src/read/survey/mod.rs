@@ -17,6 +17,7 @@ mod verdicts;
 mod visibility;
 
 pub(crate) use held::capabilities as held_capabilities;
+pub(crate) use sources::hear;
 
 use std::path::Path;
 use std::time::Duration;
@@ -220,7 +221,7 @@ impl Fleet {
     }
 
     /// The sessions of an agent over ACP are read by the adapter that knows them.
-    fn is_asked(&self, source: &Source, query: &Query) -> bool {
+    pub(crate) fn is_asked(&self, source: &Source, query: &Query) -> bool {
         let is_meant = |name: &String| name == source.name() || self.reader_of(name) == Some(source.name());
         let named = query.adapters.is_empty() || query.adapters.iter().any(is_meant);
         named && query.root.as_ref().is_none_or(|root| source.root.path.as_os_str() == root.as_str())

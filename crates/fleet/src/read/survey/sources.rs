@@ -80,61 +80,87 @@ struct Waiting {
     moved: Instant,
 }
 
-/// Reads every source and returns the readings in the order of the requests. A source that makes no progress for its
-/// timeout is abandoned with its thread and reported as timed out, so that it cannot delay the others.
+/// Reads every source and returns the readings in the order of the requests.
 pub(crate) fn read_sources(
     requests: Vec<(Source, SourceRequest)>,
     memory: Option<&Arc<Memory>>,
 ) -> Vec<SourceReading> {
+    let (sources, requests): (Vec<Source>, Vec<SourceRequest>) = requests.into_iter().unzip();
+    let memory = memory.cloned();
+    let survey = move |index: usize, source: &Source, progress: Progress| {
+        let scope = requests[index].scope(progress, memory.clone());
+        source.adapter.survey(&source.root, &scope)
+    };
+    let heard = hear(sources, survey, Harvest::nothing);
+    heard.into_iter().map(|(harvest, took)| SourceReading { harvest, took }).collect()
+}
+
+/// Asks every source on a thread of its own and returns the answers in the order of the sources, each with how long it
+/// took. A source that makes no progress for its timeout is abandoned with its thread, so that it cannot delay the
+/// others; what stands for its answer is `silent`.
+pub(crate) fn hear<T: Send + 'static>(
+    sources: Vec<Source>,
+    ask: impl Fn(usize, &Source, Progress) -> T + Send + Sync + 'static,
+    silent: fn(Coverage) -> T,
+) -> Vec<(T, Duration)> {
     let began = Instant::now();
-    let timeouts: Vec<Duration> = requests.iter().map(|(source, _)| source.timeout).collect();
-    let mut readings: Vec<Option<SourceReading>> = requests.iter().map(|_| None).collect();
+    let timeouts: Vec<Duration> = sources.iter().map(|source| source.timeout).collect();
+    let mut heard: Vec<Option<(T, Duration)>> = sources.iter().map(|_| None).collect();
     let mut waiting: Vec<Option<Waiting>> = Vec::new();
     let (answers, inbox) = channel();
-    for (index, (source, request)) in requests.into_iter().enumerate() {
+    let ask = Arc::new(ask);
+    for (index, source) in sources.into_iter().enumerate() {
         let progress = Progress::awaited_for(source.timeout);
         waiting.push(Some(Waiting { progress: progress.clone(), seen: 0, moved: began }));
-        let (answers, memory) = (answers.clone(), memory.cloned());
+        let (answers, ask) = (answers.clone(), Arc::clone(&ask));
         std::thread::spawn(move || {
-            let harvest = ask(&source, &request, progress, memory);
+            let answer = guarded(&source, || {
+                with_cancellation(Some(&progress.clone()), || ask(index, &source, progress))
+            });
             // The receiver is gone if this source was late.
-            let _ = answers.send((index, harvest));
+            let _ = answers.send((index, answer.unwrap_or_else(silent)));
         });
     }
+    drop(answers);
     while let Some(deadline) = next_deadline(&waiting, &timeouts) {
         match inbox.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-            Ok((index, harvest)) => {
+            Ok((index, answer)) => {
                 // A source that was given up on stops in the middle, so what it sends late is not complete.
                 if waiting[index].take().is_some() {
-                    readings[index] = Some(SourceReading { harvest, took: began.elapsed() });
+                    heard[index] = Some((answer, began.elapsed()));
                 }
             }
             Err(RecvTimeoutError::Timeout) => {
-                give_up_on_stalled(&mut waiting, &timeouts, &mut readings, began);
+                for (index, after_ms) in given_up(&mut waiting, &timeouts) {
+                    heard[index] = Some((silent(Coverage::TimedOut { after_ms }), began.elapsed()));
+                }
             }
             Err(RecvTimeoutError::Disconnected) => break,
         }
     }
-    readings.into_iter().map(|one| one.unwrap_or_else(|| lost(began))).collect()
+    let lost = || {
+        let error = "the source's thread ended without an answer".to_owned();
+        (silent(Coverage::Failed { error }), began.elapsed())
+    };
+    heard.into_iter().map(|one| one.unwrap_or_else(lost)).collect()
 }
 
-fn ask(source: &Source, request: &SourceRequest, progress: Progress, memory: Option<Arc<Memory>>) -> Harvest {
-    let scope = request.scope(progress, memory);
+/// What a source answers; an error says why it cannot be heard.
+fn guarded<T>(source: &Source, ask: impl FnOnce() -> T) -> Result<T, Coverage> {
     // The address of a gateway is no directory.
     let root = &source.root.path;
     if root.is_absolute()
         && let Err(silent @ NoAnswer::Stuck) = agentctl_files::is_folder_within(root)
     {
-        return Harvest::nothing(Coverage::Failed { error: format!("{} {silent}", root.display()) });
+        return Err(Coverage::Failed { error: format!("{} {silent}", root.display()) });
     }
-    let survey = || with_cancellation(Some(&scope.progress), || source.adapter.survey(&source.root, &scope));
-    catch_unwind(AssertUnwindSafe(survey)).unwrap_or_else(|panic| {
+    catch_unwind(AssertUnwindSafe(ask)).map_err(|panic| {
         let words = panic
             .downcast_ref::<&str>()
             .map(ToString::to_string)
             .or_else(|| panic.downcast_ref::<String>().cloned())
             .unwrap_or_default();
-        Harvest::nothing(Coverage::Failed { error: format!("the adapter panicked: {words}") })
+        Coverage::Failed { error: format!("the adapter panicked: {words}") }
     })
 }
 
@@ -144,13 +170,10 @@ fn next_deadline(waiting: &[Option<Waiting>], timeouts: &[Duration]) -> Option<I
     deadlines.min()
 }
 
-fn give_up_on_stalled(
-    waiting: &mut [Option<Waiting>],
-    timeouts: &[Duration],
-    readings: &mut [Option<SourceReading>],
-    began: Instant,
-) {
+/// Gives up on the sources that have stood still for too long; returns each with how long that was.
+fn given_up(waiting: &mut [Option<Waiting>], timeouts: &[Duration]) -> Vec<(usize, u64)> {
     let now = Instant::now();
+    let mut stalled = Vec::new();
     for (index, slot) in waiting.iter_mut().enumerate() {
         let Some(one) = slot else { continue };
         let count = one.progress.count();
@@ -158,16 +181,10 @@ fn give_up_on_stalled(
             one.seen = count;
             one.moved = now;
         } else if now >= one.moved + timeouts[index] {
-            let after_ms = u64::try_from(timeouts[index].as_millis()).unwrap_or(u64::MAX);
-            let harvest = Harvest::nothing(Coverage::TimedOut { after_ms });
-            readings[index] = Some(SourceReading { harvest, took: began.elapsed() });
             one.progress.give_up();
+            stalled.push((index, u64::try_from(timeouts[index].as_millis()).unwrap_or(u64::MAX)));
             *slot = None;
         }
     }
-}
-
-fn lost(began: Instant) -> SourceReading {
-    let error = "the source's thread ended without an answer".to_owned();
-    SourceReading { harvest: Harvest::nothing(Coverage::Failed { error }), took: began.elapsed() }
+    stalled
 }

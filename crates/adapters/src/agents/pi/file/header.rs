@@ -69,12 +69,15 @@ pub(crate) fn creator_by_name(file_name: &str) -> Option<Creator> {
     }
 }
 
+/// What the id begins with in the name that either agent gives its files; empty for a name that a user chose.
+pub(crate) fn id_begins(file_name: &str) -> &str {
+    let named = creator_by_name(file_name).and_then(|_| file_name.split_at_checked(25));
+    named.and_then(|(_, rest)| rest.strip_suffix(".jsonl")).unwrap_or_default()
+}
+
 /// The id in the name that Pi gives its files; used only for files that no longer exist.
 pub(crate) fn id_in_name(file_name: &str) -> Option<&str> {
-    (creator_by_name(file_name)? == Creator::Node)
-        .then(|| file_name.split_at_checked(25))
-        .flatten()
-        .and_then(|(_, rest)| rest.strip_suffix(".jsonl"))
+    (creator_by_name(file_name)? == Creator::Node).then(|| id_begins(file_name))
 }
 
 #[cfg(test)]

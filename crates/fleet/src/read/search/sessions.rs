@@ -1,0 +1,130 @@
+//! The sessions of the files in which something was found. They are looked at like sessions that were asked for by their ids,
+//! several at once: the first at once, later ones together, so that a word that is found everywhere costs few looks.
+
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use agentctl_adapters::StoredFile;
+use agentctl_adapters::search::Place;
+use agentctl_model::{SourceReport, Surveyed};
+
+use super::conversations::Plan;
+use super::queue::Newest;
+use crate::Source;
+use crate::read::query::{Query, Wanted};
+
+/// With more of them than this the search waits until they are known.
+pub(super) const MOST_UNKNOWN: usize = 64;
+
+/// A file in which something was found.
+pub(super) struct Unknown {
+    pub(super) source: Arc<Source>,
+    pub(super) file: StoredFile,
+    pub(super) newest: Newest,
+    pub(super) places: Vec<Place>,
+}
+
+impl Unknown {
+    pub(super) fn newest(&self) -> Newest {
+        self.newest
+    }
+}
+
+/// The time between two looks. It grows, because each look also reads the process table.
+pub(super) struct Gap {
+    next: Instant,
+    length: Duration,
+    /// How new the sessions can be that are being looked at.
+    looking: Option<Newest>,
+}
+
+impl Default for Gap {
+    fn default() -> Self {
+        Self { next: Instant::now(), length: Duration::from_millis(20), looking: None }
+    }
+}
+
+impl Gap {
+    const LONGEST: Duration = Duration::from_millis(500);
+
+    /// Whether it is time for the next look. When nothing else is left to do, it is.
+    pub(super) fn is_over(&self, nothing_left: bool) -> bool {
+        self.looking.is_none() && (nothing_left || Instant::now() >= self.next)
+    }
+
+    pub(super) fn begin(&mut self, batch: &[Unknown]) {
+        self.looking = batch.iter().map(Unknown::newest).max();
+    }
+
+    pub(super) fn end(&mut self) {
+        self.looking = None;
+        self.next = Instant::now() + self.length;
+        self.length = (self.length * 2).min(Self::LONGEST);
+    }
+
+    pub(super) fn newest(&self) -> Option<Newest> {
+        self.looking
+    }
+}
+
+impl Plan<'_> {
+    /// The session of each file, if the file is the place of one, and how the sources were heard.
+    pub(super) fn look_at(
+        &self,
+        batch: Vec<Unknown>,
+    ) -> (Vec<(Unknown, Option<Surveyed>)>, Vec<SourceReport>) {
+        let mut sources: Vec<Source> = Vec::new();
+        for one in &batch {
+            let is_same = |known: &Source| known.name() == one.source.name() && known.root == one.source.root;
+            if !sources.iter().any(is_same) {
+                sources.push(Source::clone(&one.source));
+            }
+        }
+        let names: HashSet<&str> =
+            batch.iter().map(|one| one.file.id.as_str()).filter(|id| !id.is_empty()).collect();
+        let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
+        let mut reports = Vec::new();
+        let mut known: HashMap<(&'static str, PathBuf), Surveyed> = HashMap::new();
+        if !names.is_empty() {
+            self.survey(sources, names, &mut known, &mut reports);
+        }
+        // The name of a file does not always say whose it is.
+        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        for one in &batch {
+            let root = one.source.root.path.clone();
+            let place = (one.source.name(), one.file.path.clone());
+            if !known.contains_key(&place) && others.asked.insert((one.source.name(), root)) {
+                let all = vec![String::new()];
+                self.survey(vec![Source::clone(&one.source)], all, &mut others.known, &mut reports);
+            }
+        }
+        let mut session = |one: Unknown| {
+            let place = (one.source.name(), one.file.path.clone());
+            let session = known.remove(&place).or_else(|| others.known.remove(&place));
+            (one, session)
+        };
+        (batch.into_iter().map(&mut session).collect(), reports)
+    }
+
+    /// Looks at the sessions of these sources whose ids begin so.
+    fn survey(
+        &self,
+        sources: Vec<Source>,
+        ids: Vec<String>,
+        known: &mut HashMap<(&'static str, PathBuf), Surveyed>,
+        reports: &mut Vec<SourceReport>,
+    ) {
+        let query =
+            Query { subagents: true, adapters: self.asked.adapters.clone(), ..Query::new(Wanted::Ids(ids)) };
+        let survey = self.fleet.reading(sources.clone()).survey(&query);
+        for session in survey.sessions {
+            let name = sources.iter().map(Source::name).find(|name| *name == session.key.adapter);
+            if let Some(name) = name {
+                known.insert((name, session.place.clone()), session);
+            }
+        }
+        reports.extend(survey.sources);
+    }
+}
