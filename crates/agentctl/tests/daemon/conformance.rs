@@ -40,6 +40,7 @@ fn plain(output: &Output) -> (Option<i32>, Vec<Value>) {
 fn every_recorded_home_gets_one_answer() {
     let house = House::new();
     let _daemon = house.daemon(&[]);
+    let mut answers = Vec::new();
     for (number, recorded) in recorded().iter().enumerate() {
         // Each home belongs to another caller: the daemon must read what the caller would.
         let home = house.home.work_dir(&format!("home-{number}"));
@@ -88,6 +89,19 @@ fn every_recorded_home_gets_one_answer() {
         forget_moments(&mut over_http);
         forget_moments(&mut list);
         assert_eq!(over_http, list, "{}", recorded.display());
+        let target = "/v1/sessions?since=all&all-agents=true";
+        let mut alone = ask(&["list", "--since", "all", "--all-agents", "--json"], false).json();
+        forget_moments(&mut alone);
+        let mut cold = get(&house, &sources, target);
+        forget_moments(&mut cold);
+        assert_eq!(cold, alone, "{}", recorded.display());
+        answers.push((recorded.clone(), sources, target, alone));
+    }
+    // The files are older now, so they are remembered by the first of these looks, and not read in the second.
+    for (recorded, sources, target, alone) in answers.iter().chain(&answers) {
+        let mut warm = get(&house, sources, target);
+        forget_moments(&mut warm);
+        assert_eq!(warm, *alone, "{}", recorded.display());
     }
 }
 
