@@ -32,9 +32,9 @@ const UNUSED: SignedDuration = SignedDuration::from_secs(30);
 pub struct FileState {
     device: u64,
     inode: u64,
-    size: u64,
-    modified: (i64, i64),
-    changed: (i64, i64),
+    pub(super) size: u64,
+    pub(super) modified: (i64, i64),
+    pub(super) changed: (i64, i64),
 }
 
 impl FileState {

@@ -67,12 +67,18 @@ impl Place {
             return fs::write(&self.path, b"again").unwrap();
         };
         let modified = fs::metadata(&self.path).unwrap().modified().unwrap();
-        let age = |path: &Path| File::options().write(true).open(path).unwrap().set_modified(modified).unwrap();
+        let age =
+            |path: &Path| File::options().write(true).open(path).unwrap().set_modified(modified).unwrap();
         match deed {
             Deed::Nothing | Deed::Forget => {}
             Deed::Append(byte) => fs::write(&self.path, [bytes, vec![*byte]].concat()).unwrap(),
             Deed::Truncate => {
-                File::options().write(true).open(&self.path).unwrap().set_len(bytes.len() as u64 / 2).unwrap();
+                File::options()
+                    .write(true)
+                    .open(&self.path)
+                    .unwrap()
+                    .set_len(bytes.len() as u64 / 2)
+                    .unwrap();
             }
             Deed::Rewrite(byte) => {
                 fs::write(&self.path, vec![*byte; bytes.len()]).unwrap();
@@ -135,7 +141,9 @@ proptest! {
 fn a_file_that_stays_the_same_is_remembered() {
     let (place, readings) = (Place::new(), Readings::default());
     if !agentctl_files::is_served_here(&open_regular(&place.path).unwrap().file) {
-        return agentctl_testkit::skip("the temporary folder is on a file system of which nothing is remembered");
+        return agentctl_testkit::skip(
+            "the temporary folder is on a file system of which nothing is remembered",
+        );
     }
     let seen = [(); 2].map(|()| place.look(&readings, Timestamp::MAX).unwrap().1);
     assert_eq!(seen, [false, true]);
@@ -149,7 +157,9 @@ fn a_state_that_differs_in_anything_is_another_one() {
     let opened = open_regular(&place.path).unwrap();
     let (now, state) = (Timestamp::MAX, opened.state);
     if !agentctl_files::is_served_here(&opened.file) {
-        return agentctl_testkit::skip("the temporary folder is on a file system of which nothing is remembered");
+        return agentctl_testkit::skip(
+            "the temporary folder is on a file system of which nothing is remembered",
+        );
     }
     readings.keep(&place.path, asked, (state, &opened.file), now, b"first".to_vec());
     let recall = |asked, state| readings.recall::<Vec<u8>>(&place.path, asked, state, now).is_some();
@@ -197,7 +207,9 @@ fn what_is_kept_has_a_bound_and_an_age() {
     let (place, readings) = (Place::new(), Readings::default());
     let opened = open_regular(&place.path).unwrap();
     if !agentctl_files::is_served_here(&opened.file) {
-        return agentctl_testkit::skip("the temporary folder is on a file system of which nothing is remembered");
+        return agentctl_testkit::skip(
+            "the temporary folder is on a file system of which nothing is remembered",
+        );
     }
     let now = Timestamp::from_second(opened.state.changed.0 + 60).unwrap();
     let keep = |form: u8, length: usize| {

@@ -106,7 +106,10 @@ fn what_has_not_changed_is_not_read_again_and_every_change_is_seen() {
         if number == 3 {
             fs::rename(&other, path).unwrap();
         }
-        assert_eq!((modified(path), fs::metadata(path).unwrap().len()), (then, text(number, "first words").len() as u64));
+        assert_eq!(
+            (modified(path), fs::metadata(path).unwrap().len()),
+            (then, text(number, "first words").len() as u64)
+        );
     }
     fs::remove_file(&deleted).unwrap();
     writable(&older).set_modified(modified(&older) - Duration::from_secs(86_400)).unwrap();

@@ -95,6 +95,8 @@ impl Line {
 
 /// What the beginning of a transcript says.
 pub(crate) trait Head: Default + Kept {
+    /// How much is read first: what nearly every file needs, so that a second read is rare.
+    const WINDOW: usize = 4 << 10;
     /// The first prompt stands near the beginning; a file without one is not read to its end for it.
     const LINES: u32 = 60;
 
@@ -114,6 +116,9 @@ pub(crate) trait Head: Default + Kept {
 
 /// What the end of a transcript says.
 pub(crate) trait Tail: Default + Kept {
+    /// The same for the end.
+    const WINDOW: usize = 16 << 10;
+
     /// Takes lines, newest first. A broken line changes nothing. `distance` is how far the start of the line is from
     /// the end.
     fn line(&mut self, line: &[u8], distance: u64) -> Line;

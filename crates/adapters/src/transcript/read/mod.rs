@@ -228,7 +228,7 @@ fn read_first<F: Format>(
     (source, size): (&dyn ReadAt, u64),
 ) -> io::Result<u32> {
     let (mut lines, mut broken) = (0, 0);
-    scan_head(source, size, HEAD_BUDGET, |piece| {
+    scan_head(source, size, (F::Head::WINDOW, HEAD_BUDGET), |piece| {
         match piece {
             Piece::Fragment(fragment) => head.fragment(fragment),
             Piece::Line(line) | Piece::Last(line) if line.iter().all(u8::is_ascii_whitespace) => {}
@@ -294,6 +294,10 @@ impl<T: Tail> Scan for Back<'_, T> {
             }
         }
         if self.tail.enough(distance) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    fn first_window(&self) -> usize {
+        T::WINDOW
     }
 
     fn wants_more(&mut self, distance: u64) -> bool {

@@ -62,6 +62,8 @@ impl Origin {
 }
 
 impl read::Head for Head {
+    /// The first record alone, with its instructions, is longer than the usual window.
+    const WINDOW: usize = 16 << 10;
     /// The first prompt is within the first dozen records; a fork's first counter follows a few tools later.
     const LINES: u32 = 400;
 

@@ -138,7 +138,7 @@ pub(crate) fn heading(path: &Path) -> Option<Heading> {
         }
         if head.heading.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    scan_head(&opened.file, opened.size, HEADER_BUDGET, until_header).ok()?;
+    scan_head(&opened.file, opened.size, (Head::WINDOW, HEADER_BUDGET), until_header).ok()?;
     head.heading
 }
 
