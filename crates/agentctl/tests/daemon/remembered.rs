@@ -12,8 +12,8 @@ use crate::house::{House, SOON};
 use crate::memory::read_by;
 use crate::stand_in::StandIn;
 
-/// So many sessions of this size that reading them shows in the counters.
-const SESSIONS: usize = 40;
+/// So many sessions of this size that reading them shows beside what is read of the process table meanwhile.
+const SESSIONS: usize = 200;
 const SIZE: usize = 24 << 10;
 const ALL: usize = SESSIONS * SIZE;
 
