@@ -22,8 +22,8 @@ use jiff::{SignedDuration, Timestamp};
 
 /// Longer than any tick of the file clock: a file that changed this recently could change again and look the same.
 const CLOCK_LAG: SignedDuration = SignedDuration::from_secs(2);
-/// How much is kept. In a larger home the rest is read each time.
-const MOST_BYTES: usize = 48 << 20;
+/// How much is kept. In a larger home the rest is read each time. Less in tests, which fill it.
+const MOST_BYTES: usize = if cfg!(test) { 64 << 10 } else { 48 << 20 };
 /// What nobody asked for in this time is dropped, so that a daemon at rest is small.
 const UNUSED: SignedDuration = SignedDuration::from_secs(30);
 
