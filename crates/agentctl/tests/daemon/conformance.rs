@@ -40,7 +40,6 @@ fn plain(output: &Output) -> (Option<i32>, Vec<Value>) {
 fn every_recorded_home_gets_one_answer() {
     let house = House::new();
     let _daemon = house.daemon(&[]);
-    let mut answers = Vec::new();
     for (number, recorded) in recorded().iter().enumerate() {
         // Each home belongs to another caller: the daemon must read what the caller would.
         let home = house.home.work_dir(&format!("home-{number}"));
@@ -89,19 +88,33 @@ fn every_recorded_home_gets_one_answer() {
         forget_moments(&mut over_http);
         forget_moments(&mut list);
         assert_eq!(over_http, list, "{}", recorded.display());
-        let target = "/v1/sessions?since=all&all-agents=true";
-        let mut alone = ask(&["list", "--since", "all", "--all-agents", "--json"], false).json();
+    }
+}
+
+#[test]
+fn what_the_daemon_remembers_changes_no_answer() {
+    let house = House::new();
+    let _daemon = house.daemon(&[]);
+    let heard = |sources: &[Value]| {
+        let mut answer = get(&house, sources, "/v1/sessions?since=all&all-agents=true");
+        forget_moments(&mut answer);
+        answer
+    };
+    let mut answers = Vec::new();
+    for (number, recorded) in recorded().iter().enumerate() {
+        let home = house.home.work_dir(&format!("home-{number}"));
+        copy(recorded, &home);
+        let mut command = house.home.agentctl_command(&["list", "--since", "all", "--all-agents", "--json"]);
+        command.env("HOME", &home);
+        let mut alone = house.home.run(command).json();
         forget_moments(&mut alone);
-        let mut cold = get(&house, &sources, target);
-        forget_moments(&mut cold);
-        assert_eq!(cold, alone, "{}", recorded.display());
-        answers.push((recorded.clone(), sources, target, alone));
+        let sources = alone["sources"].as_array().unwrap().clone();
+        assert_eq!(heard(&sources), alone, "cold: {}", recorded.display());
+        answers.push((recorded.clone(), sources, alone));
     }
     // The files are older now, so they are remembered by the first of these looks, and not read in the second.
-    for (recorded, sources, target, alone) in answers.iter().chain(&answers) {
-        let mut warm = get(&house, sources, target);
-        forget_moments(&mut warm);
-        assert_eq!(warm, *alone, "{}", recorded.display());
+    for (recorded, sources, alone) in answers.iter().chain(&answers) {
+        assert_eq!(heard(sources), *alone, "warm: {}", recorded.display());
     }
 }
 
