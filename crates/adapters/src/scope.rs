@@ -46,7 +46,7 @@ pub struct Scope<'a> {
     /// Texts are cut to this many characters; `None` = whole.
     pub text_limit: Option<usize>,
     pub progress: Progress,
-    /// Totals that were counted before, for processes that live long enough to ask again.
+    /// What was read and counted before, for processes that live long enough to ask again.
     pub memory: Option<Arc<Memory>>,
 }
 

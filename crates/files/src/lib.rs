@@ -27,8 +27,8 @@ mod path_question;
 
 pub use helper_process::{HELPER_ARGUMENT, run_helper};
 pub use outside::{
-    Entries, copy_small, entries, open_folder, open_regular, read_beginning, read_small, read_text,
-    real_path, write_anew, write_private,
+    Entries, copy_small, entries, is_served_here, open_folder, open_regular, read_beginning, read_small,
+    read_text, real_path, write_anew, write_private,
 };
 pub use path_question::{
     IS_FOLDER, NoAnswer, Question, REAL_PATH, end_helpers, is_folder_within, real_path_within,

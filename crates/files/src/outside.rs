@@ -22,6 +22,23 @@ pub fn open_regular(path: &Path) -> io::Result<(File, Metadata)> {
     Ok((file, metadata))
 }
 
+/// Whether this kernel alone serves the file, so that its times change whenever its bytes do. Files of a server, and of a
+/// program that plays a file system, change without this kernel.
+#[cfg(target_os = "linux")]
+pub fn is_served_here(file: &File) -> bool {
+    /// The numbers by which `statfs` names bcachefs, btrfs, ext2 to ext4, f2fs, overlayfs, tmpfs, XFS and ZFS.
+    const OF_THIS_KERNEL: [u64; 8] =
+        [0xca45_1a4e, 0x9123_683e, 0xef53, 0xf2f5_2010, 0x794c_7630, 0x0102_1994, 0x5846_5342, 0x2fc1_2fc1];
+    let kind = rustix::fs::fstatfs(file).ok().and_then(|found| u64::try_from(found.f_type).ok());
+    kind.is_some_and(|kind| OF_THIS_KERNEL.contains(&kind))
+}
+
+/// Elsewhere it is not known.
+#[cfg(not(target_os = "linux"))]
+pub fn is_served_here(_: &File) -> bool {
+    false
+}
+
 pub(crate) fn refuse_others(kind: FileType) -> io::Result<()> {
     if kind.is_file() {
         return Ok(());

@@ -94,7 +94,7 @@ pub struct Fleet {
     budgets: Option<read::budget::BudgetBook>,
     /// The moment that is asked about, if it is not now.
     moment: Option<Arc<Moment>>,
-    /// Usage that was counted before. Only a process that lives long enough to survey again has it.
+    /// What was read of files before. Only a process that lives long enough to survey again has it.
     memory: Option<Arc<Memory>>,
 }
 
@@ -157,7 +157,7 @@ impl Fleet {
         Self { launches: Some(folder), ..self }
     }
 
-    /// Returns the same fleet, which does not count unchanged files a second time.
+    /// Returns the same fleet, which does not read unchanged files a second time.
     #[must_use]
     pub fn with_memory(self, memory: Arc<Memory>) -> Self {
         Self { memory: Some(memory), ..self }

@@ -113,7 +113,7 @@ impl Spread {
 pub(super) struct Daemon(Child);
 
 impl Daemon {
-    fn start(program: &Path, home: &Path, own: &Path) -> anyhow::Result<Self> {
+    pub(super) fn start(program: &Path, home: &Path, own: &Path) -> anyhow::Result<Self> {
         let mut command = Command::new(program);
         command
             .args(["daemon", "run"])
@@ -147,7 +147,7 @@ impl Daemon {
         Ok(Duration::from_millis(ticks * 10))
     }
 
-    fn memory_kib(&self) -> anyhow::Result<u64> {
+    pub(super) fn memory_kib(&self) -> anyhow::Result<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.0.id()))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
         Ok(line.split_whitespace().next().context("no VmRSS")?.parse()?)

@@ -46,7 +46,7 @@ fn measured(options: &Options, sessions: usize, args: &[&str], shown: usize) -> 
     std::fs::create_dir_all(home.join(".openclaw"))?;
     let config = json!({"gateway": {"port": gateway.port(), "auth": {"token": TOKEN}}});
     std::fs::write(home.join(".openclaw/openclaw.json"), config.to_string())?;
-    let place = Place { home: &home, agentctl_home: &scratch.path().join("own") };
+    let place = Place { home: &home, agentctl_home: &scratch.path().join("own"), daemon: false };
     let output = scratch.path().join("answer");
     let args = [args, &["--adapter", "openclaw"]].concat();
     let live = shown < sessions;

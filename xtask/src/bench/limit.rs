@@ -35,6 +35,8 @@ const NEWEST_MESSAGES: &str = "SELECT s.id, s.parent_id, s.directory, s.title, s
 /// How much of each file is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Depth {
+    /// Nothing: files are found and looked at, as a lister that has read them before must do.
+    Nothing,
     /// The first 4 KiB and the last 16 KiB.
     Ends,
     All,
@@ -43,6 +45,7 @@ pub(crate) enum Depth {
 impl Depth {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
+            Self::Nothing => "nothing",
             Self::Ends => "ends",
             Self::All => "all",
         }
@@ -54,10 +57,11 @@ struct Found {
     bytes: u64,
 }
 
-/// `xtask __limit HOME ends|all THREADS` prints the number of files and of bytes that it read.
+/// `xtask __limit HOME nothing|ends|all THREADS` prints the number of files and of bytes that it read.
 pub(crate) fn main(args: &[String]) -> anyhow::Result<()> {
-    let [home, depth, threads] = args else { bail!("use: __limit HOME ends|all THREADS") };
-    let depth = if depth == Depth::All.as_str() { Depth::All } else { Depth::Ends };
+    let [home, depth, threads] = args else { bail!("use: __limit HOME nothing|ends|all THREADS") };
+    let all = [Depth::Nothing, Depth::Ends, Depth::All];
+    let depth = all.into_iter().find(|one| one.as_str() == depth).context("no such depth")?;
     let (files, bytes) = read(Path::new(home), depth, threads.parse().context("THREADS is not a number")?)?;
     println!("{files} {bytes}");
     Ok(())
@@ -73,6 +77,9 @@ fn read(home: &Path, depth: Depth, threads: usize) -> anyhow::Result<(usize, u64
         }
     }
     let database = home.join(DATABASE);
+    if depth == Depth::Nothing {
+        return Ok((files.len(), 0));
+    }
     let (has_database, next) = (AtomicBool::new(database.exists()), AtomicUsize::new(0));
     let batch = if depth == Depth::All { 1 } else { 16 };
     let work = || -> io::Result<u64> {
@@ -90,6 +97,7 @@ fn read(home: &Path, depth: Depth, threads: usize) -> anyhow::Result<(usize, u64
                 sum += match depth {
                     Depth::Ends => read_ends(file, &mut buffer)?,
                     Depth::All => read_all(file, &mut buffer)?,
+                    Depth::Nothing => 0,
                 };
             }
         }

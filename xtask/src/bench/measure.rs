@@ -21,11 +21,14 @@ pub(crate) struct Cost {
 pub(crate) struct Place<'a> {
     pub(crate) home: &'a Path,
     pub(crate) agentctl_home: &'a Path,
+    /// Whether a daemon of this folder is asked.
+    pub(crate) daemon: bool,
 }
 
 /// Runs `program` in a fresh process that writes to `output`. An exit code other than 0 is an error.
 pub(crate) fn run(place: &Place<'_>, output: &Path, program: &Path, args: &[&str]) -> anyhow::Result<Cost> {
-    let answer = Command::new(std::env::current_exe()?)
+    let mut command = Command::new(std::env::current_exe()?);
+    command
         .arg("__measure")
         .arg(output)
         .arg(program)
@@ -36,10 +39,12 @@ pub(crate) fn run(place: &Place<'_>, output: &Path, program: &Path, args: &[&str
         .env("TZ", "UTC")
         .env("HOME", place.home)
         .env("AGENTCTL_HOME", place.agentctl_home)
-        .env("AGENTCTL_NO_DAEMON", "1")
         .stdin(Stdio::null())
-        .stderr(Stdio::inherit())
-        .output()?;
+        .stderr(Stdio::inherit());
+    if !place.daemon {
+        command.env("AGENTCTL_NO_DAEMON", "1");
+    }
+    let answer = command.output()?;
     if !answer.status.success() {
         bail!("`{} {}` failed", program.display(), args.join(" "));
     }

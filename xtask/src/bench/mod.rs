@@ -20,6 +20,7 @@ use std::process::Command;
 use anyhow::{Context, bail};
 use serde_json::Value;
 
+use self::events::Daemon;
 use self::limit::Depth;
 use self::measure::Place;
 use self::report::{Measured, Timing};
@@ -55,6 +56,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         let (home, manifest) = corpus_of(options.keep.as_deref(), count, &options.agents)?;
         let bench = Bench { options, home: &home, manifest: &manifest, scratch: scratch.path() };
         all.push(bench.stored(&["list", "--all", "--since", "all", "--json"], Depth::Ends)?);
+        all.push(bench.through_the_daemon()?);
         all.push(bench.stored(&["list", "--all", "--since", "all", "--usage", "--json"], Depth::All)?);
         all.push(bench.usage()?);
         all.extend(bench.search()?);
@@ -120,6 +122,28 @@ impl Bench<'_> {
         let listing = self.listing(args)?;
         fail_on(&check::differences(self.manifest, &listing, depth == Depth::All))?;
         self.against_the_limit(args, depth)
+    }
+
+    /// Measures the same list through a daemon that has read everything before, against finding and looking at all files.
+    fn through_the_daemon(&self) -> anyhow::Result<Measured> {
+        eprintln!("measuring {} sessions: list through the daemon", self.manifest.rows.len());
+        let args = ["list", "--all", "--since", "all", "--json"];
+        let own = tempfile::tempdir_in(self.scratch)?;
+        let daemon = Daemon::start(&self.options.agentctl, self.home, own.path())?;
+        let place = Place { home: self.home, agentctl_home: own.path(), daemon: true };
+        let list = || measure::run(&place, &self.output(), &self.options.agentctl, &args);
+        list()?;
+        fail_on(&check::differences(self.manifest, &self.printed(&args)?, false))?;
+        let limit = ["__limit", self.home.to_str().context("the corpus path is not UTF-8")?, "nothing", "1"];
+        let program = std::env::current_exe()?;
+        let (mut warm, mut looks) = (Vec::new(), Vec::new());
+        for _ in 0..self.options.repeats {
+            // The memory that counts is the daemon's, with everything in it.
+            warm.push(measure::Cost { peak_kib: daemon.memory_kib()?, ..list()? });
+            looks.push(self.time(&program, &limit)?);
+        }
+        let limit = Timing::of(&looks).map(|timing| (timing, 1));
+        self.measured(&["list", "(daemon, warm)"], &warm, limit)
     }
 
     /// Measures what was spent by every session, against the time that reading all bytes takes.
@@ -231,6 +255,11 @@ impl Bench<'_> {
 
     fn listing(&self, args: &[&str]) -> anyhow::Result<Value> {
         self.time(&self.options.agentctl, args)?;
+        self.printed(args)
+    }
+
+    /// What the last command printed.
+    fn printed(&self, args: &[&str]) -> anyhow::Result<Value> {
         let answer = std::fs::read(self.output())?;
         serde_json::from_slice(&answer).with_context(|| format!("`{}` printed no JSON", args.join(" ")))
     }
@@ -238,7 +267,7 @@ impl Bench<'_> {
     /// Measures one run with an empty agentctl directory, so that no run uses data of an earlier one.
     fn time(&self, program: &Path, args: &[&str]) -> anyhow::Result<measure::Cost> {
         let agentctl_home = tempfile::tempdir_in(self.scratch)?;
-        let place = Place { home: self.home, agentctl_home: agentctl_home.path() };
+        let place = Place { home: self.home, agentctl_home: agentctl_home.path(), daemon: false };
         measure::run(&place, &self.output(), program, args)
     }
 

@@ -5,18 +5,15 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::fs::Metadata;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use agentctl_model::{Call, Tokens};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use crate::transcript::jsonl::open::Opened;
+use crate::transcript::readings::{FileState, Readings};
 
-/// Longer than any tick of the file clock: a file that changed this recently could change again and look the same.
-const CLOCK_LAG: SignedDuration = SignedDuration::from_secs(2);
 /// In a home with more conversations, some are counted again now and then.
 const MOST: usize = 100_000;
 /// The same for their calls, which take most of the memory.
@@ -38,19 +35,11 @@ pub struct Counted {
     pub too_long: u32,
 }
 
-/// One state of one file. The kernel changes the last field with every write, and no program can set it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FileState {
-    device: u64,
-    inode: u64,
-    size: u64,
-    modified: (i64, i64),
-    changed: (i64, i64),
-}
-
 pub struct Memory {
     now: fn() -> Timestamp,
     known: Mutex<Known>,
+    /// What was read of both ends of files.
+    pub(crate) readings: Readings,
 }
 
 #[derive(Default)]
@@ -67,7 +56,7 @@ impl fmt::Debug for Memory {
 
 impl Memory {
     pub fn new(now: fn() -> Timestamp) -> Self {
-        Self { now, known: Mutex::default() }
+        Self { now, known: Mutex::default(), readings: Readings::default() }
     }
 
     /// The totals of the last read of this file, if the file has not changed since.
@@ -76,13 +65,20 @@ impl Memory {
         known.files.get(path).filter(|(then, _)| *then == opened.state).map(|(_, counted)| counted.clone())
     }
 
-    /// Remembers the totals, if the file has not changed since it was opened.
-    pub fn keep(&self, path: &Path, opened: &Opened, counted: Counted) {
+    /// The present moment, to be taken before a file is read that may be remembered.
+    pub(crate) fn now(&self) -> Timestamp {
+        (self.now)()
+    }
+
+    /// Drops readings that nobody has asked for in a while.
+    pub fn tidy(&self) {
+        self.readings.tidy(self.now());
+    }
+
+    /// Remembers the totals, if the file was the same from before the read began until now.
+    pub fn keep(&self, path: &Path, opened: &Opened, began: Timestamp, counted: Counted) {
         let state = opened.state;
-        let changed = Timestamp::from_second(state.changed.0).ok();
-        let settled = changed.is_some_and(|changed| (self.now)().duration_since(changed) > CLOCK_LAG);
-        let now = opened.file.metadata().ok().map(|found| FileState::of(&found));
-        if settled && now == Some(state) {
+        if state.is_settled_at(began) && state.is_of(&opened.file) {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
             known.calls += counted.calls.len();
             if known.files.len() >= MOST || known.calls > MOST_CALLS {
@@ -90,18 +86,6 @@ impl Memory {
             }
             let replaced = known.files.insert(path.to_owned(), (state, counted));
             known.calls -= replaced.map_or(0, |(_, counted)| counted.calls.len());
-        }
-    }
-}
-
-impl FileState {
-    pub fn of(found: &Metadata) -> Self {
-        Self {
-            device: found.dev(),
-            inode: found.ino(),
-            size: found.len(),
-            modified: (found.mtime(), found.mtime_nsec()),
-            changed: (found.ctime(), found.ctime_nsec()),
         }
     }
 }
@@ -130,7 +114,7 @@ mod tests {
         let counted = Counted { too_long: 7, ..Counted::default() };
         let memory = Memory::new(later);
         assert_eq!(memory.recall(&path, &open()), None);
-        memory.keep(&path, &open(), counted.clone());
+        memory.keep(&path, &open(), memory.now(), counted.clone());
         assert_eq!(memory.recall(&path, &open()), Some(counted.clone()));
         assert_eq!(memory.recall(Path::new("/elsewhere"), &open()), None);
         // The file is written, then made to look unchanged by size and modification time, which any program can set.
@@ -144,11 +128,11 @@ mod tests {
         // The file is written while it is being counted.
         let early = open();
         fs::write(&path, b"three").unwrap();
-        memory.keep(&path, &early, counted.clone());
+        memory.keep(&path, &early, memory.now(), counted.clone());
         assert_eq!((memory.recall(&path, &early), memory.recall(&path, &open())), (None, None));
         // The file is so young that it may change once more and look the same.
         let hasty = Memory::new(earlier);
-        hasty.keep(&path, &open(), counted);
+        hasty.keep(&path, &open(), hasty.now(), counted);
         assert_eq!(hasty.recall(&path, &open()), None);
     }
 }

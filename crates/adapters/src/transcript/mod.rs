@@ -9,4 +9,5 @@ pub mod marks;
 pub mod memory;
 pub mod parallel;
 pub(crate) mod read;
+pub mod readings;
 pub(crate) mod show;

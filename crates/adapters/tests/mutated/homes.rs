@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use agentctl_adapters::cancel::with_cancellation;
-use agentctl_adapters::{Adapter, Keys, Peer, PeerCheck, Progress, Reach, Root, Scope};
+use agentctl_adapters::{Adapter, Keys, Memory, Peer, PeerCheck, Progress, Reach, Root, Scope};
 use agentctl_model::{Environ, Harvest};
 use agentctl_testkit::agents::openclaw::{Act, Ledger, ScriptedGateway, Step};
 use serde_json::Value;
@@ -129,6 +130,18 @@ impl Home {
             }
         }
         harvest
+    }
+
+    /// Whether its sessions are told by a server.
+    pub(crate) fn is_remote(&self) -> bool {
+        self.gateway.is_some()
+    }
+
+    /// What a list reads of a home, with this memory.
+    pub(crate) fn listed(&self, memory: Option<Arc<Memory>>) -> Harvest {
+        let all = Scope::new(Reach::All { since: None });
+        let scope = Scope { subagents: true, text_limit: Some(200), memory, ..all };
+        self.adapter.survey(&self.root, &scope)
     }
 
     /// All bytes of the home and all its paths; anything not in them was invented.

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod homes;
+mod remembered;
 
 use std::collections::BTreeSet;
 use std::fs;

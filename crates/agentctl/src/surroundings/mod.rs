@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use agentctl_adapters::agents::acp;
 use agentctl_adapters::{Adapter, Gateway, Keys, Root, Secret};
@@ -38,7 +38,8 @@ pub(crate) struct Surroundings {
     variables: Vec<(OsString, OsString)>,
     pub(crate) home: Option<PathBuf>,
     pub(crate) cwd: Option<PathBuf>,
-    pub(crate) zone: TimeZone,
+    /// Found when it is first needed: the whole time zone database is listed for it, which a list in JSON never needs.
+    pub(crate) zone: LazyLock<TimeZone>,
     /// The snapshot that is asked instead of this machine.
     pub(crate) replay: Option<Arc<Replay>>,
     /// Why the daemon cannot be asked, once a request of this command has shown it.
@@ -55,7 +56,8 @@ impl Surroundings {
     fn from_variables(variables: Vec<(OsString, OsString)>, cwd: Option<PathBuf>) -> Self {
         let environ: Environ = variables.iter().cloned().collect();
         let home = environ.path("HOME");
-        let (zone, replay, silent_daemon) = (TimeZone::system(), None, Arc::default());
+        let (zone, replay, silent_daemon) =
+            (LazyLock::new(TimeZone::system as fn() -> TimeZone), None, Arc::default());
         Self { environ, variables, home, cwd, zone, replay, silent_daemon }
     }
 
@@ -269,7 +271,7 @@ impl Surroundings {
         match self.own_folder() {
             Some((folder, _)) => fleet
                 .with_launches(folder.join(agentctl_fleet::keep::launches::FOLDER))
-                .with_budgets(Store::at(folder), self.zone.clone()),
+                .with_budgets(Store::at(folder), TimeZone::system),
             None => fleet,
         }
     }

@@ -72,6 +72,33 @@ fn every_recorded_home_gets_one_answer() {
     }
 }
 
+#[test]
+fn what_the_daemon_remembers_changes_no_answer() {
+    let house = House::new();
+    let _daemon = house.daemon(&[]);
+    let heard = |sources: &[Value]| {
+        let mut answer = get(&house, sources, "/v1/sessions?since=all&all-agents=true");
+        forget_moments(&mut answer);
+        answer
+    };
+    let mut answers = Vec::new();
+    for (number, recorded) in recorded().iter().enumerate() {
+        let home = house.home.work_dir(&format!("home-{number}"));
+        copy(recorded, &home);
+        let mut command = house.home.agentctl_command(&["list", "--since", "all", "--all-agents", "--json"]);
+        command.env("HOME", &home);
+        let mut alone = house.home.run(command).json();
+        forget_moments(&mut alone);
+        let sources = alone["sources"].as_array().unwrap().clone();
+        assert_eq!(heard(&sources), alone, "cold: {}", recorded.display());
+        answers.push((recorded.clone(), sources, alone));
+    }
+    // The files are older now, so they are remembered by the first of these looks, and not read in the second.
+    for (recorded, sources, alone) in answers.iter().chain(&answers) {
+        assert_eq!(heard(sources), *alone, "warm: {}", recorded.display());
+    }
+}
+
 /// The first line of an answer that may never end.
 fn first_line(house: &House, target: &str) -> String {
     let mut stream = std::os::unix::net::UnixStream::connect(house.socket()).unwrap();

@@ -29,6 +29,7 @@ mod manner;
 mod memory;
 mod notices;
 mod published;
+mod remembered;
 mod searched;
 mod service;
 mod silence;

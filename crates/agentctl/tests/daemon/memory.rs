@@ -26,7 +26,7 @@ fn turn(number: usize, text: &str) -> String {
 }
 
 /// How much the daemon has read so far, as counted by the kernel.
-fn read_by(pid: u32) -> usize {
+pub(crate) fn read_by(pid: u32) -> usize {
     let counts = fs::read_to_string(format!("/proc/{pid}/io")).unwrap();
     counts.lines().find_map(|line| line.strip_prefix("rchar: ")).unwrap().parse().unwrap()
 }

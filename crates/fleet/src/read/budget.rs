@@ -23,7 +23,8 @@ use crate::worktree::root::{real_path, repository_root, worktree_root};
 #[derive(Debug, Clone)]
 pub(crate) struct BudgetBook {
     pub(crate) store: Store,
-    pub(crate) zone: TimeZone,
+    /// Asked only where a budget is set.
+    pub(crate) zone: fn() -> TimeZone,
 }
 
 /// A budget as it stands.
@@ -37,7 +38,7 @@ pub struct BudgetState {
 impl Fleet {
     /// Returns the same fleet, which keeps to the budgets of this store.
     #[must_use]
-    pub fn with_budgets(self, store: Store, zone: TimeZone) -> Self {
+    pub fn with_budgets(self, store: Store, zone: fn() -> TimeZone) -> Self {
         Self { budgets: Some(BudgetBook { store, zone }), ..self }
     }
 
@@ -169,7 +170,7 @@ impl Fleet {
 
     /// The zone by which periods are told.
     pub fn zone(&self) -> TimeZone {
-        self.budgets.as_ref().map_or(TimeZone::UTC, |book| book.zone.clone())
+        self.budgets.as_ref().map_or(TimeZone::UTC, |book| (book.zone)())
     }
 
     /// The budgets that are set. A file that cannot be read holds nobody up; `fuses` and the daemon tell of it.

@@ -96,7 +96,7 @@ fn measure(options: &Options, hosts: usize, silent: usize) -> anyhow::Result<Mea
         TIMEOUT.as_secs()
     );
     std::fs::write(own.join("config.toml"), config)?;
-    let place = Place { home: &home.path(), agentctl_home: &own };
+    let place = Place { home: &home.path(), agentctl_home: &own, daemon: false };
     let output = home.path().join("output");
     let run = |args: &[&str]| measure::run(&place, &output, &options.agentctl, args);
     run(&["hosts", "init"])?;

@@ -7,7 +7,7 @@ use super::records::{Record, Said, is_certainly_bulk, is_interruption, is_synthe
 use crate::transcript::read::{self, First, Line};
 
 /// Reads records oldest first until the first prompt is known.
-#[derive(Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Head {
     sidechain: bool,
     /// The session started when its own first record was written.

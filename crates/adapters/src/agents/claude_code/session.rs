@@ -32,6 +32,10 @@ impl Format for Transcript {
 
     const AT_ONCE: usize = 28 << 10;
 
+    fn form(&self) -> u8 {
+        self.sidechain.into()
+    }
+
     fn head(&self) -> Head {
         Head::new(self.sidechain)
     }

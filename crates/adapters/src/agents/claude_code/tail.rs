@@ -17,7 +17,7 @@ const TITLE_REACH_WHOLE: u64 = 64 << 10;
 const LONG: usize = 4 << 10;
 
 /// Reads records newest first until nothing more is needed.
-#[derive(Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Tail {
     /// The file belongs to a sub-agent, so its own records are the side chain.
     sidechain: bool,

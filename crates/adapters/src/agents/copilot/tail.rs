@@ -10,7 +10,7 @@ use super::records::{ASKS_A_PERSON, Record, is_certainly_bulk, is_known};
 use crate::transcript::read::{self, Directory, Latest, Line, keep};
 
 /// Reads events newest first until nothing more is needed.
-#[derive(Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Tail {
     /// Its model is the one that replied last.
     pub(super) latest: Latest,

@@ -4,7 +4,7 @@ use super::records::{Header, Message, Record, Said, directory_in_context};
 use crate::transcript::read::{self, First, Line};
 
 /// Reads records oldest first until the first prompt is known.
-#[derive(Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Head {
     pub(super) first: First,
     pub(super) session_id: Option<String>,

@@ -13,7 +13,7 @@ use crate::transcript::read::{self, Latest, Line};
 const ROLLED_BACK: &str = "the agent took the prompt back: an error, or it was cancelled";
 
 /// Reads records newest first until nothing more is needed.
-#[derive(Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Tail {
     pub(super) latest: Latest,
     pub(super) summary: Option<String>,
@@ -32,6 +32,7 @@ pub(super) struct Tail {
     last: Option<Last>,
 }
 
+#[derive(Debug, Clone)]
 struct Last {
     said: Said,
     at: Option<Timestamp>,

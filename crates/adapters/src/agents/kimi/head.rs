@@ -6,7 +6,7 @@ use super::records::{Record, is_certainly_bulk};
 use crate::transcript::read::{self, First, Line};
 
 /// Reads records oldest first until the first prompt is known.
-#[derive(Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Head {
     pub(super) first: First,
     pub(super) cwd: Option<String>,

@@ -10,7 +10,7 @@ use super::records::{Record, is_certainly_bulk, is_known};
 use crate::transcript::read::{self, Latest, Line, WORDS_REACH};
 
 /// Reads records newest first until nothing more is needed.
-#[derive(Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Tail {
     pub(super) latest: Latest,
     /// The newest record of the turn.

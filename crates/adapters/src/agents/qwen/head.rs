@@ -7,7 +7,7 @@ use super::records::Record;
 use crate::transcript::read::{self, First, Line};
 
 /// Reads records oldest first until the first prompt is known.
-#[derive(Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Head {
     /// The session started when its own first record was written.
     pub(super) first: First,

@@ -11,7 +11,7 @@ use crate::transcript::read::{self, Directory, Latest, Line, keep};
 const TITLE_REACH: u64 = 33 << 10;
 
 /// Reads records newest first until nothing more is needed.
-#[derive(Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Tail {
     pub(super) latest: Latest,
     pub(super) directory: Directory,

@@ -6,8 +6,6 @@ use std::ops::{ControlFlow, Range};
 use super::ReadAt;
 use super::scratch::{grow, with_scratch};
 
-const FIRST_WINDOW: usize = 4 << 10;
-
 /// One piece of the beginning of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Piece<'a> {
@@ -18,11 +16,12 @@ pub enum Piece<'a> {
     Last(&'a [u8]),
 }
 
-/// Passes complete lines to `take`, oldest first, until it breaks, the file ends, or `budget` bytes were read.
+/// Passes complete lines to `take`, oldest first, until it breaks, the file ends, or `budget` bytes were read. The first
+/// read is of `window` bytes.
 pub fn scan_head(
     source: &(impl ReadAt + ?Sized),
     size: u64,
-    budget: usize,
+    (window, budget): (usize, usize),
     mut take: impl FnMut(Piece<'_>) -> ControlFlow<()>,
 ) -> io::Result<()> {
     if let Some(bytes) = source.in_memory().filter(|bytes| bytes.len() <= budget) {
@@ -30,7 +29,7 @@ pub fn scan_head(
         return Ok(());
     }
     with_scratch(|bytes| {
-        let rest = read_lines(source, size, budget, bytes, &mut take)?;
+        let rest = read_lines(source, size, (window, budget), bytes, &mut take)?;
         if let Some(rest) = rest {
             let _ = take(Piece::Last(&bytes[rest]));
         }
@@ -57,13 +56,12 @@ fn lines_of(bytes: &[u8], mut take: impl FnMut(Piece<'_>) -> ControlFlow<()>) {
 fn read_lines(
     source: &(impl ReadAt + ?Sized),
     size: u64,
-    budget: usize,
+    (mut window, budget): (usize, usize),
     bytes: &mut Vec<u8>,
     take: &mut impl FnMut(Piece<'_>) -> ControlFlow<()>,
 ) -> io::Result<Option<Range<usize>>> {
     let limit = usize::try_from(size).unwrap_or(usize::MAX).min(budget);
     let (mut filled, mut given) = (0, 0);
-    let mut window = FIRST_WINDOW;
     while filled < limit {
         crate::cancel::step()?;
         grow(bytes, window, 0..filled, false);
@@ -99,7 +97,7 @@ mod tests {
             }
             ControlFlow::Continue(())
         };
-        scan_head(&bytes, bytes.len() as u64, budget, take).unwrap();
+        scan_head(&bytes, bytes.len() as u64, (4 << 10, budget), take).unwrap();
         lines
     }
 

@@ -11,7 +11,7 @@ pub use agentctl_files::read_small;
 use super::ReadAt;
 use super::scan::fill;
 use super::scratch::{grow, with_scratch};
-use crate::transcript::memory::FileState;
+use crate::transcript::readings::FileState;
 
 /// A regular file, open for reading, with its size at that moment.
 #[derive(Debug)]

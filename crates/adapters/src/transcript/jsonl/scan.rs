@@ -17,7 +17,7 @@ pub(super) const MOST_WITHOUT_LINES: u64 = 8 * LINE_LIMIT as u64;
 /// What is searched for lies near the end. A file that needs more than this to be understood is left out.
 const FURTHEST: u64 = 1 << 30;
 
-/// The first window; each further one is three times as large.
+/// The usual first window; each further one is three times as large.
 const FIRST_WINDOW: usize = 16 << 10;
 const LARGEST_WINDOW: usize = 1 << 20;
 
@@ -25,6 +25,11 @@ const LARGEST_WINDOW: usize = 1 << 20;
 pub trait Scan {
     /// One complete line without its line break. `distance` is how far its start lies from the end of the file.
     fn line(&mut self, line: &[u8], distance: u64) -> ControlFlow<()>;
+
+    /// How much is read first.
+    fn first_window(&self) -> usize {
+        FIRST_WINDOW
+    }
 
     /// Called before the next window is read: every line that begins within `distance` of the end has been given.
     fn wants_more(&mut self, _distance: u64) -> bool {
@@ -122,7 +127,7 @@ struct Backward<'b> {
 impl Backward<'_> {
     fn run(mut self, source: &(impl ReadAt + ?Sized), size: u64, scan: &mut impl Scan) -> io::Result<Seen> {
         let mut offset = size;
-        let mut window = FIRST_WINDOW;
+        let mut window = scan.first_window();
         let mut skipping = false;
         let mut barren = 0;
         while offset > 0 {

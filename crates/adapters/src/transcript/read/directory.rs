@@ -2,7 +2,7 @@
 
 use super::keep;
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Directory {
     pub(crate) cwd: Option<String>,
     pub(crate) branch: Option<String>,

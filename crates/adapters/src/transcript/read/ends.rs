@@ -12,7 +12,7 @@ use crate::transcript::memory::Counted;
 pub(crate) const WORDS_REACH: u64 = 8 << 20;
 
 /// What is wanted from the beginning of every transcript.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct First {
     /// How much of a text is kept. The reader sets it.
     pub(crate) text_limit: Option<usize>,
@@ -52,7 +52,7 @@ impl First {
 }
 
 /// What is wanted from the end of every transcript.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Latest {
     /// How much of a text is kept. The reader sets it.
     pub(crate) text_limit: Option<usize>,

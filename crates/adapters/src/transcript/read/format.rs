@@ -1,5 +1,6 @@
 //! What an agent adds to the reading of its transcripts. Pure: a format receives lines and never reads.
 
+use std::fmt::Debug;
 use std::io;
 
 use super::{First, Latest};
@@ -18,6 +19,11 @@ pub(crate) trait Format {
     const AT_ONCE: usize = 20 << 10;
     /// An empty file is a session without messages so far.
     const EMPTY_IS_SESSION: bool = false;
+
+    /// Which of its forms this is, where what a file says depends on more than its bytes and its path.
+    fn form(&self) -> u8 {
+        0
+    }
 
     fn head(&self) -> Self::Head {
         Self::Head::default()
@@ -67,6 +73,11 @@ pub(crate) trait Format {
     }
 }
 
+/// What the daemon can keep in memory: it has no borrowed part, and its size can be told.
+pub(crate) trait Kept: Debug + Clone + Send + Sync + 'static {}
+
+impl<T: Debug + Clone + Send + Sync + 'static> Kept for T {}
+
 /// What kind of line it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Line {
@@ -83,7 +94,9 @@ impl Line {
 }
 
 /// What the beginning of a transcript says.
-pub(crate) trait Head: Default {
+pub(crate) trait Head: Default + Kept {
+    /// How much is read first: what nearly every file needs, so that a second read is rare.
+    const WINDOW: usize = 4 << 10;
     /// The first prompt stands near the beginning; a file without one is not read to its end for it.
     const LINES: u32 = 60;
 
@@ -102,7 +115,10 @@ pub(crate) trait Head: Default {
 }
 
 /// What the end of a transcript says.
-pub(crate) trait Tail: Default {
+pub(crate) trait Tail: Default + Kept {
+    /// The same for the end.
+    const WINDOW: usize = 16 << 10;
+
     /// Takes lines, newest first. A broken line changes nothing. `distance` is how far the start of the line is from
     /// the end.
     fn line(&mut self, line: &[u8], distance: u64) -> Line;

@@ -9,11 +9,13 @@ mod calls;
 mod directory;
 mod ends;
 mod format;
+mod remembered;
 
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Arc;
 
 use agentctl_model::{Facts, Found, Stamp};
 use jiff::Timestamp;
@@ -31,6 +33,7 @@ pub(crate) use calls::{Calls, Recorded, hash_of};
 pub(crate) use directory::Directory;
 pub(crate) use ends::{First, Latest, WORDS_REACH, evidence, keep};
 pub(crate) use format::{BothEnds, Format, Head, Line, Sum, Tail};
+use remembered::Place;
 
 /// A first prompt of some megabytes is read; a longer one is not.
 const HEAD_BUDGET: usize = 8 << 20;
@@ -45,9 +48,13 @@ pub(crate) enum Read<F: Format> {
 }
 
 /// One transcript that was read.
-pub(crate) struct Reading<F: Format> {
-    pub(crate) head: F::Head,
-    pub(crate) tail: F::Tail,
+pub(crate) type Reading<F> = ReadEnds<<F as Format>::Head, <F as Format>::Tail>;
+
+/// What both ends of a transcript say, and the whole of it where that was wanted.
+#[derive(Debug, Clone)]
+pub(crate) struct ReadEnds<H, T> {
+    pub(crate) head: H,
+    pub(crate) tail: T,
     pub(crate) counted: Counted,
     pub(crate) stamp: Stamp,
     /// A warning about the file.
@@ -65,13 +72,13 @@ impl<F: Format> Read<F> {
     }
 }
 
-impl<F: Format> Reading<F> {
+impl<H, T> ReadEnds<H, T> {
     /// The session in this file, once its facts were made of both ends.
     pub(crate) fn into_session(
         self,
         id: String,
         path: &Path,
-        facts: impl FnOnce(F::Head, F::Tail, &Counted) -> Facts,
+        facts: impl FnOnce(H, T, &Counted) -> Facts,
     ) -> ReadSession {
         let facts = facts(self.head, self.tail, &self.counted);
         ReadSession {
@@ -98,6 +105,11 @@ pub(crate) fn read<F: Format>(
     scope: &Scope<'_>,
 ) -> Result<Read<F>, String> {
     let named = |error: io::Error| format!("{}: {error}", path.display());
+    let place = Place::of(format, path, scope);
+    if let Some(known) = place.as_ref().and_then(Place::recall::<F>) {
+        let is_passed = is_old(known.stamp.modified, since) || format.refuses(&known.head);
+        return Ok(if is_passed { Read::Passed } else { Read::Session(Arc::unwrap_or_clone(known)) });
+    }
     let opened = match open_regular(path) {
         Ok(opened) => opened,
         // Deleted, or moved to where it will be found, since the folder was listed. A link to nothing is still there.
@@ -105,11 +117,18 @@ pub(crate) fn read<F: Format>(
         Err(_) if !format.reports_failure() => return Ok(Read::Passed),
         Err(error) => return Err(named(error)),
     };
-    let old = opened.modified.is_some_and(|modified| since.is_some_and(|since| modified < since));
-    if old || (opened.size == 0 && !F::EMPTY_IS_SESSION) {
+    if is_old(opened.modified, since) || (opened.size == 0 && !F::EMPTY_IS_SESSION) {
         return Ok(Read::Passed);
     }
-    read_opened(format, path, &opened, scope).map_err(named)
+    let read = read_opened(format, path, &opened, scope).map_err(named)?;
+    if let (Some(place), Read::Session(reading)) = (place, &read) {
+        place.keep(&opened, reading);
+    }
+    Ok(read)
+}
+
+fn is_old(modified: Option<Timestamp>, since: Option<Timestamp>) -> bool {
+    modified.is_some_and(|modified| since.is_some_and(|since| modified < since))
 }
 
 fn read_opened<F: Format>(
@@ -118,6 +137,7 @@ fn read_opened<F: Format>(
     opened: &Opened,
     scope: &Scope<'_>,
 ) -> io::Result<Read<F>> {
+    let began = scope.memory.as_ref().map(|memory| memory.now());
     let known = scope.recall(path, opened);
     let both = |begin: (&dyn ReadAt, u64), end: (&dyn ReadAt, u64)| {
         read_ends(format, begin, end, scope, |sum, torn| match known.clone() {
@@ -126,7 +146,11 @@ fn read_opened<F: Format>(
                 || Ok(Counted::default()),
                 |sum| {
                     let all = format.unpacked_whole(opened)?;
-                    count(sum, all.as_deref().unwrap_or(end.0), torn, path, opened, scope)
+                    let counted = count(sum, all.as_deref().unwrap_or(end.0), torn)?;
+                    if let (true, Some(memory), Some(began)) = (scope.usage, &scope.memory, began) {
+                        memory.keep(path, opened, began, counted.clone());
+                    }
+                    Ok(counted)
                 },
             ),
         })
@@ -140,7 +164,7 @@ fn read_opened<F: Format>(
         opened.read_through(at_once, |source, size| both((source, size), (source, size)))?
     };
     Ok(reading.map_or(Read::Passed, |(head, tail, counted, warning)| {
-        Read::Session(new_reading(head, tail, counted, warning, opened))
+        Read::Session(new_reading::<F>(head, tail, counted, warning, opened))
     }))
 }
 
@@ -153,7 +177,7 @@ fn new_reading<F: Format>(
 ) -> Reading<F> {
     let drift = std::mem::take(&mut tail.latest().drift);
     let stamp = Stamp { size: opened.size, modified: opened.modified };
-    Reading { head, tail, counted, stamp, warning, drift }
+    ReadEnds { head, tail, counted, stamp, warning, drift }
 }
 
 /// Both ends, the totals, and a warning if there is one.
@@ -204,7 +228,7 @@ fn read_first<F: Format>(
     (source, size): (&dyn ReadAt, u64),
 ) -> io::Result<u32> {
     let (mut lines, mut broken) = (0, 0);
-    scan_head(source, size, HEAD_BUDGET, |piece| {
+    scan_head(source, size, (F::Head::WINDOW, HEAD_BUDGET), |piece| {
         match piece {
             Piece::Fragment(fragment) => head.fragment(fragment),
             Piece::Line(line) | Piece::Last(line) if line.iter().all(u8::is_ascii_whitespace) => {}
@@ -272,28 +296,19 @@ impl<T: Tail> Scan for Back<'_, T> {
         if self.tail.enough(distance) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
+    fn first_window(&self) -> usize {
+        T::WINDOW
+    }
+
     fn wants_more(&mut self, distance: u64) -> bool {
         !self.tail.enough(distance)
     }
 }
 
-/// Counts the whole file, and remembers the totals if the caller keeps a memory.
-fn count<S: Sum>(
-    mut sum: S,
-    source: &dyn ReadAt,
-    torn: bool,
-    path: &Path,
-    opened: &Opened,
-    scope: &Scope<'_>,
-) -> io::Result<Counted> {
+/// Counts the whole file.
+fn count<S: Sum>(mut sum: S, source: &dyn ReadAt, torn: bool) -> io::Result<Counted> {
     let too_long = add_up(&mut sum, source)?;
-    let counted = Counted { too_long, ..sum.counted(torn) };
-    if scope.usage
-        && let Some(memory) = &scope.memory
-    {
-        memory.keep(path, opened, counted.clone());
-    }
-    Ok(counted)
+    Ok(Counted { too_long, ..sum.counted(torn) })
 }
 
 /// Gives every line that counts to `sum`; returns how many lines were too long.

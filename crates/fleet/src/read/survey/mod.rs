@@ -55,6 +55,9 @@ impl Fleet {
             self.sources.iter().filter(|source| self.is_asked(source, query)).cloned().collect();
         let snapshot = || KernelSnapshot::take_of(self.kernel.as_ref(), self.past());
 
+        if let Some(memory) = &self.memory {
+            memory.tidy();
+        }
         let ledger = self.ledger();
         let since = query.wanted.since(self.past().unwrap_or_else(now));
         let requests = self.requests(&sources, query, since, snapshot, &ledger);

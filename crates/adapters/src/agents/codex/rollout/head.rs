@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::records::{Beginning, Meta, Record, Said, Usage, beginning, without_instructions};
 use crate::transcript::read::{self, First, Line};
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Head {
     pub(crate) first: First,
     pub(crate) origin: Option<Origin>,
@@ -16,7 +16,7 @@ pub(crate) struct Head {
 }
 
 /// The contents of the first record.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Origin {
     pub(crate) started_at: Option<Timestamp>,
     pub(crate) cwd: Option<String>,
@@ -62,6 +62,8 @@ impl Origin {
 }
 
 impl read::Head for Head {
+    /// The first record alone, with its instructions, is longer than the usual window.
+    const WINDOW: usize = 16 << 10;
     /// The first prompt is within the first dozen records; a fork's first counter follows a few tools later.
     const LINES: u32 = 400;
 

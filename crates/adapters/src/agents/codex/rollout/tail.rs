@@ -10,6 +10,7 @@ use crate::transcript::read::{self, Latest, Line, WORDS_REACH};
 const TURN_REACH: u64 = 64 << 20;
 
 /// The end of a turn as its closing record describes it.
+#[derive(Debug, Clone)]
 struct Ending {
     turn_id: Option<String>,
     turn: Turn,
@@ -17,7 +18,7 @@ struct Ending {
 
 /// Reads records newest first until nothing more is needed.
 #[expect(clippy::struct_excessive_bools, reason = "each is one thing already found")]
-#[derive(Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Tail {
     pub(crate) latest: Latest,
     /// The counters are needed however far back they are.
@@ -169,6 +170,9 @@ impl Tail {
 }
 
 impl read::Tail for Tail {
+    /// The last turn is read back to where it began.
+    const WINDOW: usize = 64 << 10;
+
     fn line(&mut self, line: &[u8], _: u64) -> Line {
         // A half-written last line can have a valid beginning too, so a record must end with its closing
         // brace.

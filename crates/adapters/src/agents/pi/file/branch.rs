@@ -3,7 +3,7 @@
 use super::records::Record;
 
 /// The record that is expected next when a file is read newest first.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 enum Awaited {
     /// Any record: nothing was read yet, or a damaged line broke the chain.
     #[default]
@@ -15,7 +15,7 @@ enum Awaited {
 
 /// The active branch. Parents always stand before their children, so one backward pass meets the whole branch
 /// in order.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Branch {
     awaited: Awaited,
 }

@@ -5,7 +5,7 @@ use super::records::{Header, Record};
 use crate::transcript::read::{self, First, Line};
 
 /// Reads lines oldest first until the first prompt is known.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Head {
     pub(crate) first: First,
     pub(crate) heading: Option<Heading>,

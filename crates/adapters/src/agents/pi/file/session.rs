@@ -35,6 +35,10 @@ impl Format for File<'_> {
 
     const AT_ONCE: usize = 28 << 10;
 
+    fn form(&self) -> u8 {
+        self.creator as u8
+    }
+
     /// Whether the file belongs to the other agent, or to a session that is not requested.
     fn refuses(&self, head: &Head) -> bool {
         head.heading.as_ref().is_some_and(|heading| {
@@ -134,7 +138,7 @@ pub(crate) fn heading(path: &Path) -> Option<Heading> {
         }
         if head.heading.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    scan_head(&opened.file, opened.size, HEADER_BUDGET, until_header).ok()?;
+    scan_head(&opened.file, opened.size, (Head::WINDOW, HEADER_BUDGET), until_header).ok()?;
     head.heading
 }
 

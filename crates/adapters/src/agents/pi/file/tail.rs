@@ -25,7 +25,7 @@ static TITLE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(TITLE_MAR
 const LONGEST_TITLE_LINE: usize = 4096;
 
 /// Reads records newest first until nothing more is needed.
-#[derive(Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Tail {
     branch: Branch,
     /// Whether it follows a leaf that the header names.
