@@ -3,7 +3,11 @@
 //! Only an optimised build says its commit. A build for development would otherwise be compiled again after
 //! every commit.
 
-#![allow(clippy::disallowed_methods, clippy::print_stdout, reason = "a build script speaks with cargo and asks git")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "a build script speaks with cargo and asks git"
+)]
 
 use std::path::Path;
 use std::process::Command;

@@ -8,6 +8,7 @@
 mod bench;
 mod checks;
 mod corpus;
+mod dist;
 mod replay;
 mod workspace;
 
@@ -42,10 +43,25 @@ enum Chore {
     BenchHosts(BenchHostsArgs),
     /// Write a HOME with generated sessions and a manifest of what a list should show
     Corpus(CorpusArgs),
+    /// Make a static agentctl as an archive, a .deb and an .rpm, with checksums
+    Dist(DistArgs),
     /// Make the pictures of the README again, from real agents in a demo home
     Pictures,
     /// Make a test case of a snapshot
     Replay(ReplayArgs),
+}
+
+#[derive(Args)]
+struct DistArgs {
+    /// For which system [default: the static one of this architecture, with musl]
+    #[arg(long, value_name = "TRIPLE")]
+    target: Option<String>,
+    /// The folder of the packages [default: target/dist]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Pack this program instead of a fresh build
+    #[arg(long, value_name = "PROGRAM")]
+    program: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -228,6 +244,10 @@ fn run() -> anyhow::Result<ExitCode> {
         Chore::PiRust => {
             println!("{}", agentctl_testkit::agents::pi_rust::build()?.display());
             Ok(ExitCode::SUCCESS)
+        }
+        Chore::Dist(args) => {
+            let options = dist::Options { target: args.target, out: args.out, program: args.program };
+            dist::run(&options).map(|()| ExitCode::SUCCESS)
         }
         Chore::Pictures => pictures(),
         Chore::BenchHosts(args) => run_bench_hosts(args),
