@@ -84,6 +84,9 @@ struct TestArgs {
     /// Only these steps
     #[arg(long, value_name = "STEP", value_delimiter = ',')]
     only: Vec<checks::Step>,
+    /// Have the tests that start agentctl in a home of its own start this program, such as a static build
+    #[arg(long, value_name = "PROGRAM")]
+    program: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -221,7 +224,7 @@ fn run() -> anyhow::Result<ExitCode> {
         _ => {}
     }
     match Cli::parse().chore {
-        Chore::Test(args) => checks::run(&args.only, args.long),
+        Chore::Test(args) => checks::run(&args.only, args.long, args.program.as_deref()),
         Chore::Bench(args) => run_bench(args),
         Chore::BenchHold(args) => {
             let agentctl = released(args.agentctl)?;
