@@ -22,9 +22,9 @@ pub(super) fn tar(files: &BTreeMap<String, File>, release: &Release) -> anyhow::
     let mut tar = tar::Builder::new(Vec::new());
     let mut folders = BTreeSet::new();
     for (place, file) in files {
-        for (end, _) in place.match_indices('/').filter(|(end, _)| *end > 0) {
+        for (end, _) in place.match_indices('/') {
             let folder = format!("{}/", &place[..end]);
-            if folders.insert(folder.clone()) && folder != "./" {
+            if folders.insert(folder.clone()) {
                 let mut header = header(0, 0o755, tar::EntryType::Directory, release)?;
                 tar.append_data(&mut header, folder, std::io::empty())?;
             }

@@ -49,19 +49,16 @@ fn data(contents: &Contents, version: &str, release: &Release) -> anyhow::Result
             place if place.contains("/LICENSE-") => continue,
             place => (place.to_owned(), file.clone()),
         };
-        files.insert(format!("./usr/{place}"), file);
+        files.insert(format!("usr/{place}"), file);
     }
     let licence = contents.0.get(&format!("{DOCS}/LICENSE-MIT")).context("the licence is missing")?;
     let plain = |text: String| File::plain(text.into_bytes());
-    files.insert(
-        format!("./usr/{DOCS}/copyright"),
-        plain(copyright(&String::from_utf8_lossy(&licence.bytes))),
-    );
+    files.insert(format!("usr/{DOCS}/copyright"), plain(copyright(&String::from_utf8_lossy(&licence.bytes))));
     let log = gz(changelog(version, release)?.as_bytes())?;
-    files.insert(format!("./usr/{DOCS}/changelog.Debian.gz"), File::plain(log));
+    files.insert(format!("usr/{DOCS}/changelog.Debian.gz"), File::plain(log));
     // It is static on purpose: one program for every system.
     let overrides = "agentctl: statically-linked-binary [usr/bin/agentctl]\n";
-    files.insert("./usr/share/lintian/overrides/agentctl".to_owned(), File::plain(overrides));
+    files.insert("usr/share/lintian/overrides/agentctl".to_owned(), File::plain(overrides));
     Ok(files)
 }
 
@@ -77,12 +74,9 @@ fn control(data: &BTreeMap<String, File>, arch: &str, version: &str) -> BTreeMap
         let _ = writeln!(control, " {line}");
     }
     for (place, file) in data {
-        let _ = writeln!(sums, "{}  {}", hex(&Md5::digest(&file.bytes)), place.trim_start_matches("./"));
+        let _ = writeln!(sums, "{}  {}", hex(&Md5::digest(&file.bytes)), place);
     }
-    BTreeMap::from([
-        ("./control".to_owned(), File::plain(control)),
-        ("./md5sums".to_owned(), File::plain(sums)),
-    ])
+    BTreeMap::from([("control".to_owned(), File::plain(control)), ("md5sums".to_owned(), File::plain(sums))])
 }
 
 fn copyright(mit: &str) -> String {
