@@ -9,7 +9,6 @@ mod bench;
 mod checks;
 mod corpus;
 mod dist;
-mod fuzz;
 mod replay;
 mod workspace;
 
@@ -46,8 +45,6 @@ enum Chore {
     Corpus(CorpusArgs),
     /// Make a static agentctl as an archive, a .deb and an .rpm, with checksums
     Dist(DistArgs),
-    /// Feed the parsers with inputs that were never written, in turn
-    Fuzz(FuzzArgs),
     /// Make the pictures of the README again, from real agents in a demo home
     Pictures,
     /// Make a test case of a snapshot
@@ -65,16 +62,6 @@ struct DistArgs {
     /// Pack this program instead of a fresh build
     #[arg(long, value_name = "PROGRAM")]
     program: Option<PathBuf>,
-}
-
-#[derive(Args)]
-struct FuzzArgs {
-    /// For how long, all targets together
-    #[arg(long, default_value_t = 10.0)]
-    minutes: f64,
-    /// Only these targets, such as `jsonl` or `records-codex`
-    #[arg(long, value_name = "TARGET", value_delimiter = ',')]
-    only: Vec<String>,
 }
 
 #[derive(Args)]
@@ -264,10 +251,6 @@ fn run() -> anyhow::Result<ExitCode> {
         Chore::Dist(args) => {
             let options = dist::Options { target: args.target, out: args.out, program: args.program };
             dist::run(&options).map(|()| ExitCode::SUCCESS)
-        }
-        Chore::Fuzz(args) => {
-            let options = fuzz::Options { minutes: args.minutes, only: args.only };
-            fuzz::run(&options).map(|()| ExitCode::SUCCESS)
         }
         Chore::Pictures => pictures(),
         Chore::BenchHosts(args) => run_bench_hosts(args),
