@@ -56,8 +56,9 @@ fn data(contents: &Contents, version: &str, release: &Release) -> anyhow::Result
     files.insert(format!("usr/{DOCS}/copyright"), plain(copyright(&String::from_utf8_lossy(&licence.bytes))));
     let log = gz(changelog(version, release)?.as_bytes())?;
     files.insert(format!("usr/{DOCS}/changelog.Debian.gz"), File::plain(log));
-    // It is static on purpose: one program for every system.
-    let overrides = "agentctl: statically-linked-binary [usr/bin/agentctl]\n";
+    // It is static on purpose, one program for every system, and nobody asked Debian's bug tracker for it.
+    let overrides =
+        "agentctl: initial-upload-closes-no-bugs\nagentctl: statically-linked-binary [usr/bin/agentctl]\n";
     files.insert("usr/share/lintian/overrides/agentctl".to_owned(), File::plain(overrides));
     Ok(files)
 }
