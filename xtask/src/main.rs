@@ -8,6 +8,7 @@
 mod bench;
 mod checks;
 mod corpus;
+mod dist;
 mod replay;
 mod workspace;
 
@@ -44,6 +45,8 @@ enum Chore {
     Chaos(ChaosArgs),
     /// Write a HOME with generated sessions and a manifest of what a list should show
     Corpus(CorpusArgs),
+    /// Make a static agentctl as an archive, a .deb and an .rpm, with checksums
+    Dist(DistArgs),
     /// Make the pictures of the README again, from real agents in a demo home
     Pictures,
     /// Make a test case of a snapshot
@@ -61,6 +64,19 @@ struct ChaosArgs {
     /// Print each fault as it comes
     #[arg(long)]
     trace: bool,
+}
+
+#[derive(Args)]
+struct DistArgs {
+    /// For which system [default: the static one of this architecture, with musl]
+    #[arg(long, value_name = "TRIPLE")]
+    target: Option<String>,
+    /// The folder of the packages [default: target/dist]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Pack this program instead of a fresh build
+    #[arg(long, value_name = "PROGRAM")]
+    program: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -83,6 +99,9 @@ struct TestArgs {
     /// Only these steps
     #[arg(long, value_name = "STEP", value_delimiter = ',')]
     only: Vec<checks::Step>,
+    /// Have the tests that start agentctl in a home of its own start this program, such as a static build
+    #[arg(long, value_name = "PROGRAM")]
+    program: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -223,7 +242,7 @@ fn run() -> anyhow::Result<ExitCode> {
         _ => {}
     }
     match Cli::parse().chore {
-        Chore::Test(args) => checks::run(&args.only, args.long),
+        Chore::Test(args) => checks::run(&args.only, args.long, args.program.as_deref()),
         Chore::Bench(args) => run_bench(args),
         Chore::BenchHold(args) => {
             let agentctl = released(args.agentctl)?;
@@ -246,6 +265,10 @@ fn run() -> anyhow::Result<ExitCode> {
         Chore::PiRust => {
             println!("{}", agentctl_testkit::agents::pi_rust::build()?.display());
             Ok(ExitCode::SUCCESS)
+        }
+        Chore::Dist(args) => {
+            let options = dist::Options { target: args.target, out: args.out, program: args.program };
+            dist::run(&options).map(|()| ExitCode::SUCCESS)
         }
         Chore::Pictures => pictures(),
         Chore::Chaos(args) => chaos(&args),

@@ -18,6 +18,11 @@ use crate::wait::until_seen;
 /// A command that runs longer than this counts as hanging.
 const COMMAND_DEADLINE: Duration = Duration::from_mins(2);
 
+/// The agentctl under test: the one that cargo built with the tests, or the one that `cargo xtask test --program` names.
+pub fn tested(built: impl Into<PathBuf>) -> PathBuf {
+    std::env::var_os("AGENTCTL_TEST_PROGRAM").map_or_else(|| built.into(), PathBuf::from)
+}
+
 /// A temporary `HOME` whose environment inherits nothing but the `PATH`. Agents find their default roots (`~/.claude`,
 /// `~/.codex`, ...) inside it. When dropped, it kills every process that still has its marker, then deletes itself.
 pub struct TestHome {
@@ -61,7 +66,7 @@ impl TestHome {
 
     /// A home whose [`agentctl`](Self::agentctl) runs `binary`: pass `env!("CARGO_BIN_EXE_agentctl")`.
     pub fn with_agentctl(binary: impl Into<PathBuf>) -> Self {
-        Self::build(Some(binary.into()))
+        Self::build(Some(tested(binary)))
     }
 
     fn build(agentctl: Option<PathBuf>) -> Self {

@@ -5,9 +5,11 @@ mod steps;
 mod tally;
 mod unused;
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
+use anyhow::Context as _;
 use clap::ValueEnum as _;
 
 use self::minutes::Minutes;
@@ -17,10 +19,11 @@ use self::tally::Tally;
 use crate::workspace;
 
 /// Runs all steps, or only the named ones, stops at the first failure, and prints a summary.
-pub(crate) fn run(only: &[Step], long: bool) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(only: &[Step], long: bool, program: Option<&Path>) -> anyhow::Result<ExitCode> {
+    let program = program.map(Path::canonicalize).transpose().context("cannot find the program to test")?;
     let scratch = tempfile::tempdir()?;
     let skip_log = scratch.path().join("skips");
-    let setting = Setting { long, skip_log: &skip_log };
+    let setting = Setting { long, skip_log: &skip_log, program: program.as_deref() };
     let mut sum = Tally::default();
     let mut skipped = Vec::new();
     let mut minutes = Minutes::default();

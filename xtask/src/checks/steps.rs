@@ -53,6 +53,8 @@ pub(crate) enum Step {
 pub(crate) struct Setting<'a> {
     pub(crate) long: bool,
     pub(crate) skip_log: &'a Path,
+    /// What tests start instead of the agentctl that was built with them.
+    pub(crate) program: Option<&'a Path>,
 }
 
 /// The result of a step. A step without tests reports a failure as an error.
@@ -107,6 +109,9 @@ fn for_tests(setting: &Setting<'_>) -> Command {
     command.env(SKIP_LOG, setting.skip_log);
     if setting.long {
         command.env("AGENTCTL_LONG", "1");
+    }
+    if let Some(program) = setting.program {
+        command.env("AGENTCTL_TEST_PROGRAM", program);
     }
     command
 }

@@ -44,9 +44,13 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
 }
 
 /// A zsh without its completion system would only report that one of its commands is not found. The first
-/// line stays first, because zsh recognizes the file by it in a folder of functions.
+/// line stays first, because zsh recognizes the file by it in a folder of functions. From such a folder it is
+/// loaded at the first TAB, as the body of `_agentctl`, and then has to answer that TAB itself.
 fn in_zsh(code: &str) -> String {
     let (first, rest) = code.split_once('\n').unwrap_or((code, ""));
     let hint = "agentctl: put `autoload -Uz compinit && compinit` before this line, then it completes";
-    format!("{first}\nif (( ! $+functions[compdef] )); then\n    print -ru2 -- '{hint}'\nelse\n{rest}\nfi\n")
+    let loaded = "if [[ $funcstack[1] == _agentctl ]]; then\n    _clap_dynamic_completer_agentctl \"$@\"\nfi";
+    format!(
+        "{first}\nif (( ! $+functions[compdef] )); then\n    print -ru2 -- '{hint}'\nelse\n{rest}\n{loaded}\nfi\n"
+    )
 }

@@ -75,10 +75,8 @@ use crate::render::style::Colour;
 use crate::settings::Invalidates;
 use crate::surroundings::Surroundings;
 
-static VERSION: LazyLock<String> = LazyLock::new(|| {
-    let (arch, os) = (std::env::consts::ARCH, std::env::consts::OS);
-    format!("{} ({arch}-{os})", env!("CARGO_PKG_VERSION"))
-});
+/// The version, the commit of an optimised build and the target, as `build.rs` put them together.
+const VERSION: &str = env!("AGENTCTL_VERSION");
 
 static AFTER_HELP: LazyLock<String> = LazyLock::new(|| {
     format!(
@@ -102,7 +100,7 @@ static AFTER_HELP: LazyLock<String> = LazyLock::new(|| {
 
 /// See and steer the coding-agent sessions of this machine, whoever started them.
 #[derive(Debug, Parser)]
-#[command(name = "agentctl", version = VERSION.as_str(), after_help = AFTER_HELP.as_str(), max_term_width = 80)]
+#[command(name = "agentctl", version = VERSION, after_help = AFTER_HELP.as_str(), max_term_width = 80)]
 pub(crate) struct Cli {
     /// When to use colours
     #[arg(

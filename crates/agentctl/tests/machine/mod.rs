@@ -60,7 +60,7 @@ impl Machine {
     }
 
     pub(crate) fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_agentctl"));
+        let mut command = Command::new(agentctl_testkit::tested(env!("CARGO_BIN_EXE_agentctl")));
         command.args(args).env_clear().env("HOME", self.home()).env("TZ", "UTC").env("PATH", "/nowhere");
         // No daemon is started, so nothing outlives the test.
         command.env("AGENTCTL_NO_DAEMON", "1");

@@ -1,14 +1,13 @@
 //! Another machine, over a real ssh: what it tells stands beside what this one tells, and an agent is launched and resumed
 //! there.
 
-use agentctl_testkit::{Claude, FakeModel, TestHome, skip};
+use agentctl_testkit::{Claude, FakeModel, Near, TestHome, skip};
 
-use crate::ssh::Near;
 use crate::{Stage, row, store};
 
 #[test]
 fn an_agent_is_launched_and_resumed_on_another_machine() {
-    let Some(near) = Near::set() else { return };
+    let Some(near) = Near::set(env!("CARGO_BIN_EXE_agentctl")) else { return };
     let model = FakeModel::start();
     let mut far = TestHome::with_agentctl(env!("CARGO_BIN_EXE_agentctl"));
     if let Err(reason) = Claude::settle(&mut far, &model.url()) {

@@ -13,8 +13,6 @@ mod looks;
 mod machine;
 mod many;
 mod pictures;
-#[path = "../ssh/mod.rs"]
-mod ssh;
 mod work;
 
 use std::fs;
