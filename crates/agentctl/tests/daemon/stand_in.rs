@@ -46,8 +46,7 @@ impl StandIn {
         let registry = File::create(registry.join(format!("{}.json", child.id()))).unwrap();
         let transcript = project.join(format!("{id}.jsonl"));
         let stand_in = Self { id, child: Some(child), registry, transcript, cwd };
-        stand_in.record(&json!({"type": "user", "message": {"role": "user", "content": "do it"}}));
-        stand_in.say("busy");
+        stand_in.begin();
         stand_in
     }
 
@@ -70,9 +69,9 @@ impl StandIn {
         self.registry.write_all_at(entry.as_bytes(), 0).unwrap();
     }
 
-    /// A further turn of the same process.
+    /// Begins a turn.
     pub(crate) fn begin(&self) {
-        self.record(&json!({"type": "user", "message": {"role": "user", "content": "and this"}}));
+        self.record(&json!({"type": "user", "message": {"role": "user", "content": "do it"}}));
         self.say("busy");
     }
 
