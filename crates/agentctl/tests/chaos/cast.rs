@@ -102,13 +102,9 @@ impl Actor {
     pub(crate) fn go_on(&mut self, to: Turn) {
         let Part::Claude(agent) = &self.part else { return };
         match to {
-            Turn::Open => {
-                // A turn that has ended is followed by another message, or the records would say that it is over.
-                if self.turn == Turn::Ended {
-                    agent.ask();
-                }
-                agent.say("busy");
-            }
+            // A turn that has ended is followed by another message, or the records would say that it is over.
+            Turn::Open if self.turn == Turn::Ended => agent.begin(),
+            Turn::Open => agent.say("busy"),
             Turn::Waiting if self.turn == Turn::Open => agent.say("waiting"),
             Turn::Ended if self.turn == Turn::Open => agent.finish(),
             _ => return,

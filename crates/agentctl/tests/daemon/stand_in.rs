@@ -46,18 +46,12 @@ impl StandIn {
         let registry = File::create(registry.join(format!("{}.json", child.id()))).unwrap();
         let transcript = project.join(format!("{id}.jsonl"));
         let stand_in = Self { id, child: Some(child), registry, transcript, cwd };
-        stand_in.ask();
-        stand_in.say("busy");
+        stand_in.begin();
         stand_in
     }
 
     pub(crate) fn pid(&self) -> u32 {
         self.child.as_ref().unwrap().id()
-    }
-
-    /// Records a message to it, with which a turn begins.
-    pub(crate) fn ask(&self) {
-        self.record(&json!({"type": "user", "message": {"role": "user", "content": "do it"}}));
     }
 
     /// Changes what its registry file reports, wherever that folder is by now.
@@ -75,9 +69,9 @@ impl StandIn {
         self.registry.write_all_at(entry.as_bytes(), 0).unwrap();
     }
 
-    /// A further turn of the same process.
+    /// Begins a turn.
     pub(crate) fn begin(&self) {
-        self.record(&json!({"type": "user", "message": {"role": "user", "content": "and this"}}));
+        self.record(&json!({"type": "user", "message": {"role": "user", "content": "do it"}}));
         self.say("busy");
     }
 

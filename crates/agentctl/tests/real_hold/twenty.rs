@@ -142,6 +142,7 @@ impl<'a> Asked<'a> {
     }
 
     /// Every agent asks, and every one is answered.
+    #[expect(clippy::print_stderr, reason = "how long a list takes, for whoever runs this by hand")]
     fn works(&self) {
         let _ = self.about_all(&["wait"]).ok();
         for which in ["first", "second"] {
@@ -203,10 +204,9 @@ fn twenty_machines_are_one_list_over_nats() {
     let Some(desk) = Desk::set() else { return };
     let mut machines = Vec::new();
     for number in 0..count(MACHINES) {
-        let Some(mut machine) = Machine::new(number) else { return };
+        let Some(machine) = Machine::new(number) else { return };
         desk.serve(&machine.scene.home, &machine.name);
-        machine._daemon = Some(road::open(&machine.scene));
-        machines.push(machine);
+        machines.push(Machine { _daemon: Some(road::open(&machine.scene)), ..machine });
     }
     desk.hears(&machines.iter().map(|machine| machine.name.clone()).collect::<Vec<_>>());
     let asked = Asked::begin(&desk.home, machines);

@@ -25,12 +25,12 @@ impl Busy {
         let live = StandIn::start(home);
         let folder = home.path().join(".claude/projects/-w");
         std::fs::create_dir_all(&folder).unwrap();
-        let line = json!({
+        let record = json!({
             "type": "user", "uuid": "11111111-1111-4111-8111-111111111111", "parentUuid": null, "sessionId": STOPPED,
             "timestamp": "2026-11-15T10:00:00.000Z", "cwd": "/w", "version": "2.0.0",
             "message": {"role": "user", "content": "go"},
         });
-        std::fs::write(folder.join(format!("{STOPPED}.jsonl")), format!("{line}\n")).unwrap();
+        std::fs::write(folder.join(format!("{STOPPED}.jsonl")), format!("{record}\n")).unwrap();
         let cwd = home.git_repo("project").display().to_string();
         let fuse = json!({"directory": cwd, "ttl": "1h"}).to_string();
         let fuse = machine.house.write("POST", "/v1/fuses", &fuse).json()["id"].as_str().unwrap().to_owned();

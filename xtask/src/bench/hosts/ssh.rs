@@ -30,15 +30,16 @@ pub(super) fn measure(agentctl: &Path, hosts: usize, repeats: usize) -> anyhow::
     let Some(near) = Near::set(agentctl) else { bail!("no sshd, so nothing is asked over ssh") };
     let homes: Vec<TestHome> = (0..hosts).map(|_| TestHome::with_agentctl(agentctl)).collect();
     let mut programs = Vec::new();
-    let mut config = String::new();
+    let mut config = Vec::new();
     for (number, home) in homes.iter().enumerate() {
         furnish(home)?;
         let name = format!("m{number:02}");
         let program = near.program_of(home, &name).display().to_string();
-        config += &format!("[hosts.{name}]\nssh = \"{name}\"\nprogram = \"{program}\"\ntimeout = \"60s\"\n");
+        config
+            .push(format!("[hosts.{name}]\nssh = \"{name}\"\nprogram = \"{program}\"\ntimeout = \"60s\"\n"));
         programs.push((name, program));
     }
-    near.configure(&config);
+    near.configure(&config.concat());
     let all: Vec<&str> = programs.iter().flat_map(|(name, _)| ["--host", name]).collect();
     let list = || -> anyhow::Result<Duration> {
         let began = Instant::now();

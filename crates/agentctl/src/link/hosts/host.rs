@@ -132,7 +132,7 @@ impl RosterHost {
             Step::Authenticate => {
                 let words = format!("nothing was done on {}: {}", self.name, failure.message);
                 let said = Failure::new(ErrorKind::Refused, words);
-                failure.hint.iter().fold(said, |said, hint| said.hint(hint))
+                failure.hint.iter().fold(said, Failure::hint)
             }
             _ => self.unheard(failure),
         }
