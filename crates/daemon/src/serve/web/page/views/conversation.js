@@ -31,6 +31,7 @@ function useEntries(target, isAtWork, stamp) {
 			} catch (error) {
 				if (stop.signal.aborted) return;
 				set((old) => ({ ...old, error }));
+				last = '';
 				// A source that had no time now may have it then.
 				later = setTimeout(read, 3000);
 			}
