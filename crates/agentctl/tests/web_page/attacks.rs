@@ -19,6 +19,8 @@ fn hostile_conversations_are_text() {
     let id = "44444444-0000-4000-8000-000000000001";
     store(&home, id, &cwd, &[("user", script), ("assistant", bidi), ("user", &long), ("assistant", script)]);
     let Some(stage) = Stage::set(home) else { return };
+    // On a busy machine a source may have no time for lines this long; the page then asks again.
+    stage.browser.allow(&["503"]);
     let tab = stage.tab("one");
     tab.sees(".row", "<script>window.hacked");
     tab.click_on(".row a");

@@ -19,6 +19,7 @@ function useEntries(target, isAtWork, stamp) {
 		let busy = false;
 		let again = false;
 		let last = '';
+		let later = null;
 		const read = async () => {
 			if (busy) { again = true; return; }
 			busy = true;
@@ -28,7 +29,11 @@ function useEntries(target, isAtWork, stamp) {
 				if (text !== last) set({ entries, error: null });
 				last = text;
 			} catch (error) {
-				if (!stop.signal.aborted) set((old) => ({ ...old, error }));
+				if (stop.signal.aborted) return;
+				set((old) => ({ ...old, error }));
+				last = '';
+				// A source that had no time now may have it then.
+				later = setTimeout(read, 3000);
 			}
 			busy = false;
 			if (again && !stop.signal.aborted) { again = false; read(); }
@@ -42,6 +47,7 @@ function useEntries(target, isAtWork, stamp) {
 		return () => {
 			stop.abort();
 			clearInterval(timer);
+			clearTimeout(later);
 			ends.forEach((end) => end());
 		};
 	}, [target.host, target.id, target.adapter, target.configRoot, limit, isAtWork, stamp]);
