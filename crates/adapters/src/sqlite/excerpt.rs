@@ -377,10 +377,10 @@ impl<'t> Building<'t> {
         }
         // Without types each value stays as it was.
         let (name, list) = (table.name, columns.join(","));
-        let mut create = format!("CREATE TABLE {name}({list});");
-        if different.contains(table.belongs_by) {
-            create.push_str(&format!("CREATE INDEX {name}_of ON {name}({});", table.belongs_by));
-        }
+        let index = different.get(table.belongs_by);
+        let index =
+            index.map(|owner| format!("CREATE INDEX {name}_of ON {name}({owner});")).unwrap_or_default();
+        let create = format!("CREATE TABLE {name}({list});{index}");
         connection.execute_batch(&create).map_err(io::Error::other)?;
         let places = vec!["?"; columns.len()].join(",");
         let insert = format!("INSERT INTO {name}({list}) VALUES({places})");

@@ -226,7 +226,7 @@ fn a_new_period_begins_with_nothing_spent() {
 fn a_day_begins_at_midnight_of_this_machine() {
     let house = house();
     let site = house.home.work_dir("site");
-    let mut agent = StandIn::start_in(&house.home, &site);
+    let agent = StandIn::start_in(&house.home, &site);
     stored(&house, "f-1", &site, &json!({}));
     let refused = until_seen(SOON, "a launch that is refused", || {
         agent.spend(10);
