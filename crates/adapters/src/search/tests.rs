@@ -111,7 +111,8 @@ proptest! {
                 writeln!(bytes, "{{\"t\":{}}}", spelled(text, dice)).unwrap();
             }
         }
-        if torn { bytes.push_str("{\"t\":\"half a"); }
+        // A file that has nothing but half a record was not heard.
+        if torn && !lines.is_empty() { bytes.push_str("{\"t\":\"half a"); }
         agree(bytes.as_bytes(), &Pattern::new(&words, false, false).unwrap());
         agree(bytes.as_bytes(), &Pattern::new(&words, false, true).unwrap());
         // A part of what was really written is searched too.

@@ -318,7 +318,7 @@ impl<'s> Desk<'s> {
         match message {
             Message::Searched { ticket, item, found } => {
                 self.searched(&ticket, item, found);
-                self.queue.done(ticket);
+                self.queue.done(&ticket);
             }
             Message::Known(known, sources) => {
                 self.gap.end();

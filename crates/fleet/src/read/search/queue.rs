@@ -83,7 +83,7 @@ impl Queue {
         }
     }
 
-    pub(super) fn done(&self, ticket: Ticket) {
+    pub(super) fn done(&self, ticket: &Ticket) {
         self.state().taken.remove(&ticket.number);
     }
 
