@@ -92,7 +92,7 @@ impl Place {
             }
             Deed::Delete => fs::remove_file(&self.path).unwrap(),
             Deed::SetTimeBack => {
-                let back = modified - std::time::Duration::from_secs(3600);
+                let back = modified - std::time::Duration::from_hours(1);
                 File::options().write(true).open(&self.path).unwrap().set_modified(back).unwrap();
             }
         }

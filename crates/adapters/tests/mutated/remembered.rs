@@ -31,7 +31,7 @@ const WAYS: [Way; 6] = [
     ("delete", |path, _| fs::remove_file(path).unwrap()),
     ("set the time back", |path, _| {
         let modified = fs::metadata(path).unwrap().modified().unwrap();
-        writable(path).set_modified(modified - Duration::from_secs(86_400)).unwrap();
+        writable(path).set_modified(modified - Duration::from_hours(24)).unwrap();
     }),
 ];
 

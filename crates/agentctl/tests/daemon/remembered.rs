@@ -112,7 +112,7 @@ fn what_has_not_changed_is_not_read_again_and_every_change_is_seen() {
         );
     }
     fs::remove_file(&deleted).unwrap();
-    writable(&older).set_modified(modified(&older) - Duration::from_secs(86_400)).unwrap();
+    writable(&older).set_modified(modified(&older) - Duration::from_hours(24)).unwrap();
     let (list, read) = kept.same("changed");
     assert!(read < ALL / 2, "the others are still remembered: {read}");
     let words = |number: usize| {
