@@ -317,6 +317,8 @@ fn the_manual_the_version_and_the_adapters() {
     assert!(pages.join("agentctl-list.1").is_file());
     let version = machine.run(&["--version"]).out;
     assert!(version.starts_with(concat!("agentctl ", env!("CARGO_PKG_VERSION"), " (")), "{version}");
+    // The target is told, such as `x86_64-unknown-linux-gnu`.
+    assert!(version.contains(&format!("{}-", std::env::consts::ARCH)), "{version}");
     let adapters = machine.json(&["adapters", "--json"]);
     for key in ["name", "title", "programs", "knownGood", "capabilities", "verified"] {
         assert!(adapters[0].get(key).is_some(), "{key}");

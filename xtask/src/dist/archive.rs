@@ -41,7 +41,8 @@ fn header(size: usize, mode: u32, kind: tar::EntryType, release: &Release) -> an
     header.set_size(u64::try_from(size)?);
     header.set_mode(mode);
     header.set_mtime(release.time);
-    (header.set_uid(0), header.set_gid(0));
+    header.set_uid(0);
+    header.set_gid(0);
     header.set_username("root")?;
     header.set_groupname("root")?;
     Ok(header)
