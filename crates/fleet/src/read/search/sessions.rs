@@ -88,7 +88,7 @@ impl Plan<'_> {
         let mut reports = Vec::new();
         let mut known: HashMap<(&'static str, PathBuf), Surveyed> = HashMap::new();
         if !names.is_empty() {
-            self.survey(sources, names, &mut known, &mut reports);
+            self.survey(&sources, names, &mut known, &mut reports);
         }
         // The name of a file does not always say whose it is.
         let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
@@ -97,7 +97,7 @@ impl Plan<'_> {
             let place = (one.source.name(), one.file.path.clone());
             if !known.contains_key(&place) && others.asked.insert((one.source.name(), root)) {
                 let all = vec![String::new()];
-                self.survey(vec![Source::clone(&one.source)], all, &mut others.known, &mut reports);
+                self.survey(&[Source::clone(&one.source)], all, &mut others.known, &mut reports);
             }
         }
         let mut session = |one: Unknown| {
@@ -111,14 +111,14 @@ impl Plan<'_> {
     /// Looks at the sessions of these sources whose ids begin so.
     fn survey(
         &self,
-        sources: Vec<Source>,
+        sources: &[Source],
         ids: Vec<String>,
         known: &mut HashMap<(&'static str, PathBuf), Surveyed>,
         reports: &mut Vec<SourceReport>,
     ) {
         let query =
             Query { subagents: true, adapters: self.asked.adapters.clone(), ..Query::new(Wanted::Ids(ids)) };
-        let survey = self.fleet.reading(sources.clone()).survey(&query);
+        let survey = self.fleet.reading(sources.to_vec()).survey(&query);
         for session in survey.sessions {
             let name = sources.iter().map(Source::name).find(|name| *name == session.key.adapter);
             if let Some(name) = name {
