@@ -226,5 +226,6 @@ fn what_is_kept_has_a_bound_and_an_age() {
     readings.tidy(now + UNUSED / 2);
     assert!(readings.kept().bytes > MOST_BYTES / 2);
     readings.tidy(now + UNUSED * 2);
-    assert_eq!((readings.kept().bytes, readings.kept().files.len()), (0, 0));
+    let kept = readings.kept();
+    assert_eq!((kept.bytes, kept.files.len()), (0, 0));
 }
