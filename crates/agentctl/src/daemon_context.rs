@@ -25,7 +25,7 @@ use jiff::Timestamp;
 use crate::cli::{host_args, timeline, usage};
 use crate::failure::Failure;
 use crate::link::Link;
-use crate::link::hosts::{Asked, Roster, RosterHost, is_here};
+use crate::link::hosts::{Asked, Roster, is_here};
 use crate::settings::Notify;
 use crate::surroundings::{Surroundings, clock};
 

@@ -73,7 +73,9 @@ fn replayed_in_mid_turn(adapter: &'static str, settle: impl FnOnce(&mut TestHome
     // An agent may write a record at any moment: only what was the same before and after is about one moment.
     let (list, explain) = until_seen(TIMEOUT, "a moment in which the agent writes nothing", || {
         let before = answers();
-        [&whole, &redacted].into_iter().for_each(|file| drop(std::fs::remove_file(file)));
+        for file in [&whole, &redacted] {
+            drop(std::fs::remove_file(file));
+        }
         let taken = ask(&["snapshot", &whole, "--with-text", "--yes", "--json"]);
         let _ = scene.agentctl(&["snapshot", &redacted, &id, "--yes"]).ok();
         let after = answers();

@@ -73,7 +73,7 @@ impl Actor {
     pub(crate) fn pid(&self) -> u32 {
         match &self.part {
             Part::Claude(agent) => agent.pid(),
-            Part::Other(agent) => agent.pid(),
+            Part::Other(agent) => agent.child.id(),
             Part::Launched(launched) => launched.agent,
             Part::Real(run) => run.pid(),
         }

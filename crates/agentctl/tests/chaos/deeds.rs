@@ -93,7 +93,7 @@ impl World {
             });
             id.and_then(|id| self.house.try_write("DELETE", &format!("/v1/fuses/{id}"), "{}"))
         };
-        let code = reply.map(|reply| if matches!(reply.status, 200 | 201) { 0 } else { 1 });
+        let code = reply.map(|reply| i32::from(!matches!(reply.status, 200 | 201)));
         self.timers.note(&folder, put, code);
     }
 
@@ -107,7 +107,7 @@ impl World {
         self.launches += 1;
         let cwd = self.house.home.work_dir(&format!("launch-{}", self.launches));
         let mut arguments = vec!["launch", "claude-code", "-p", "x", "--json"];
-        if self.launches % 3 == 0 {
+        if self.launches.is_multiple_of(3) {
             arguments.extend(["--on-complete", "exec sleep 0.01"]);
         }
         let mut command = self.house.home.agentctl_command(&arguments);

@@ -91,10 +91,10 @@ pub(crate) fn judge(
     if let Some(actor) = missing {
         return Err(format!("{} of {} lives and is not listed", actor.id, actor.adapter));
     }
-    let lost = dead.iter().find(|(id, (adapter, left))| {
+    let unlisted = dead.iter().find(|(id, (adapter, left))| {
         *left != Left::Damaged && !unheard.hides(adapter) && !found.contains(id.as_str())
     });
-    if let Some((id, _)) = lost {
+    if let Some((id, _)) = unlisted {
         return Err(format!("{id} is stored and not listed"));
     }
     let source = |name: &str| list["sources"].as_array()?.iter().find(|source| source["adapter"] == name);

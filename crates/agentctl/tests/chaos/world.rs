@@ -18,7 +18,7 @@ use crate::troupe::CAST;
 use crate::writes::Book;
 
 /// Ten times what an answer may take, on a machine that is busy.
-pub(crate) const PROMPTLY: Duration = Duration::from_secs(60);
+pub(crate) const PROMPTLY: Duration = Duration::from_mins(1);
 /// So often the processes and the memory are looked at, in rounds.
 const BETWEEN_COUNTS: usize = 25;
 /// More than this of a daemon with a dozen sessions is a leak.
@@ -273,8 +273,8 @@ impl World {
         self.most = (self.most.0.max(descriptors), self.most.1.max(memory));
         let halves = fs::read_dir(self.house.home.agentctl_home()).unwrap();
         let halves: Vec<_> = halves
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .filter(|name| name.ends_with(".new"))
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| path.extension().is_some_and(|end| end == "new"))
             .collect();
         assert!(halves.len() <= 3, "{what}: {halves:?}");
     }

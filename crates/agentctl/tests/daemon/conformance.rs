@@ -82,7 +82,7 @@ fn what_the_daemon_remembers_changes_no_answer() {
         answer
     };
     let mut answers = Vec::new();
-    for (number, recorded) in recorded().iter().enumerate() {
+    for (number, recorded) in recorded_homes().iter().enumerate() {
         let home = house.home.work_dir(&format!("home-{number}"));
         copy(recorded, &home);
         let mut command = house.home.agentctl_command(&["list", "--since", "all", "--all-agents", "--json"]);

@@ -26,7 +26,7 @@ pub(crate) const CAST: [(&str, &str); 6] = [
 /// Works on the first turn of its session until it is killed.
 pub(crate) struct Player {
     pub(crate) id: String,
-    child: Child,
+    pub(crate) child: Child,
 }
 
 impl Player {
@@ -44,10 +44,6 @@ impl Player {
             other => panic!("nobody plays {other}"),
         };
         Self { id, child }
-    }
-
-    pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
     }
 
     pub(crate) fn kill(&mut self) {
