@@ -223,6 +223,9 @@ fn what_is_kept_has_a_bound_and_an_age() {
     assert!(!keep(1, MOST_BYTES / 2), "together they are too much");
     assert!(keep(0, MOST_BYTES / 2), "a new reading takes the place of the old one");
     assert!(keep(1, 100));
+    let once = readings.kept().bytes;
+    assert!(keep(1, 100));
+    assert_eq!(readings.kept().bytes, once, "what was replaced counts no more");
     readings.tidy(now + UNUSED / 2);
     assert!(readings.kept().bytes > MOST_BYTES / 2);
     readings.tidy(now + UNUSED * 2);
