@@ -10,8 +10,9 @@ use regex::bytes::{Regex, RegexBuilder};
 #[derive(Debug)]
 pub(super) struct Sieve {
     needle: Needle,
-    /// The escapes of which some may hide a part of what is searched.
-    escape: Option<Regex>,
+    /// The escapes of which some may hide a part of what is searched. Each is looked for by itself, which is twice as fast
+    /// as looking for any of them.
+    escapes: [Finder<'static>; 4],
 }
 
 #[derive(Debug)]
@@ -44,7 +45,7 @@ impl Sieve {
             None if beyond() => Needle::BeyondAscii,
             None => Needle::Anything,
         };
-        Self { needle, escape: RegexBuilder::new(r"\\[urbf]").unicode(false).build().ok() }
+        Self { needle, escapes: [r"\u", r"\r", r"\b", r"\f"].map(Finder::new) }
     }
 
     /// Passes every line of the region on that may fit, with its place in the region.
@@ -60,8 +61,8 @@ impl Sieve {
         let mut at = 0;
         // The next place of each kind, looked up only when it was passed.
         let mut needle = self.next_needle(region, 0);
-        let mut escape = self.next_escape(region, 0);
-        while let Some(found) = earlier(needle, escape) {
+        let mut escapes = self.escapes.each_ref().map(|escape| self.next_escape(escape, region, 0));
+        while let Some(found) = needle.into_iter().chain(escapes.iter().copied().flatten()).min() {
             let start = memchr::memrchr(b'\n', &region[at..found]).map_or(at, |newline| at + newline + 1);
             let end =
                 memchr::memchr(b'\n', &region[found..]).map_or(region.len(), |length| found + length + 1);
@@ -70,8 +71,10 @@ impl Sieve {
             if needle.is_some_and(|place| place < end) {
                 needle = self.next_needle(region, end);
             }
-            if escape.is_some_and(|place| place < end) {
-                escape = self.next_escape(region, end);
+            for (next, escape) in escapes.iter_mut().zip(&self.escapes) {
+                if next.is_some_and(|place| place < end) {
+                    *next = self.next_escape(escape, region, end);
+                }
             }
         }
     }
@@ -79,7 +82,8 @@ impl Sieve {
     /// Whether a record of several lines may fit.
     pub(super) fn lets_pass(&self, record: &[u8]) -> bool {
         let is_certain = !matches!(self.needle, Needle::Anything);
-        !is_certain || earlier(self.next_needle(record, 0), self.next_escape(record, 0)).is_some()
+        let is_hidden = || self.escapes.iter().any(|escape| self.next_escape(escape, record, 0).is_some());
+        !is_certain || self.next_needle(record, 0).is_some() || is_hidden()
     }
 
     fn next_needle(&self, region: &[u8], from: usize) -> Option<usize> {
@@ -94,9 +98,9 @@ impl Sieve {
     }
 
     /// The next escape that may hide a part of what is searched.
-    fn next_escape(&self, region: &[u8], from: usize) -> Option<usize> {
+    fn next_escape(&self, escape: &Finder<'_>, region: &[u8], from: usize) -> Option<usize> {
         let mut from = from;
-        while let Some(at) = self.escape.as_ref()?.find(&region[from..]).map(|found| from + found.start()) {
+        while let Some(at) = escape.find(&region[from..]).map(|found| from + found) {
             if self.hides(region, at) {
                 return Some(at);
             }
@@ -130,12 +134,5 @@ impl Sieve {
                 is_removed && is_beside(region.get(at.wrapping_sub(1))) && is_beside(region.get(at + length))
             }
         }
-    }
-}
-
-fn earlier(one: Option<usize>, other: Option<usize>) -> Option<usize> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one.min(other)),
-        (one, other) => one.or(other),
     }
 }
