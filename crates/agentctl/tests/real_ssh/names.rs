@@ -59,11 +59,13 @@ fn a_session_of_another_machine_is_read_by_its_name() {
         stopped["sessions"].as_array().unwrap().iter().map(|one| one["stopped"] == true).collect();
     assert_eq!(done, [false, true, true], "{stopped:#}");
 
-    // A refusal of the other machine keeps its code, words and hint.
+    // A refusal of the other machine keeps its code, words and hint. Commands in the hint name the session as it is named here.
     let there = scene.far.agentctl(&["send", FAR, "words"]);
     let from_here = run(&["send", "box/bbbb", "words"]);
-    assert_eq!((from_here.code, &from_here.stderr), (there.code, &there.stderr));
-    assert_eq!(from_here.code, Some(7), "{from_here:#?}");
+    let hint = there.stderr.replace(&format!("peek {FAR}"), &format!("peek box/{FAR}"));
+    assert_ne!(hint, there.stderr, "the hint names a command");
+    assert_eq!((from_here.code, from_here.stderr), (there.code, hint));
+    assert_eq!(there.code, Some(7));
     assert_eq!(run(&["prune", "--host", "box"]).code, Some(7));
 
     // A shell completes ids there; the words before them are typed as in fish.
