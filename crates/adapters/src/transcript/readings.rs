@@ -6,7 +6,7 @@
 //! **The proof.** A reading counts for a file that has the device, inode, size, modification time and change time that
 //! it had before it was read. The kernel moves the change time with every write, truncation, rename over the path
 //! and `utimensat`, and no program can set it. Two writes within one tick of the file clock leave the same time, so a
-//! reading is kept only if its file had not changed for [`CLOCK_LAG`] before it was opened (what git calls racily
+//! reading is kept only if its file had not changed for `CLOCK_LAG` before it was opened (what git calls racily
 //! clean), and if it is the same after the read. Only file systems that this kernel alone serves are believed: a
 //! server's files change without this kernel, and a `stat` may answer from a cache.
 
