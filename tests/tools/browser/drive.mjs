@@ -79,6 +79,15 @@ const deeds = {
   reload: async ({ tab }) => { await tabs.get(tab).reload(); },
   size: ({ tab, width, height = 900 }) => tabs.get(tab).setViewportSize({ width, height }),
   js: ({ tab, code }) => tabs.get(tab).evaluate(code),
+  /** How many bytes of a tab's heap are in use, after its garbage was collected. */
+  async heap({ tab }) {
+    const page = tabs.get(tab);
+    const session = await page.context().newCDPSession(page);
+    await session.send("HeapProfiler.collectGarbage");
+    const { usedSize } = await session.send("Runtime.getHeapUsage");
+    await session.detach();
+    return usedSize;
+  },
   /** Waits until an expression of the page has this value. */
   async becomes({ tab, code, value, ...wanted }) {
     const until = deadline(wanted);

@@ -242,9 +242,10 @@ impl Args {
             }
             return Ok(());
         }
-        // A question about particular agents, or about other machines, says nothing about the whole of this one.
-        let is_about_this_machine =
-            self.adapter.is_empty() && listing.hosts.iter().all(|host| host.via == Road::Local);
+        // A question about particular agents, other machines or the past says nothing about the whole of this machine.
+        let is_about_this_machine = self.adapter.is_empty()
+            && surroundings.replay.is_none()
+            && listing.hosts.iter().all(|host| host.via == Road::Local);
         if is_about_this_machine && listing.sessions.is_empty() && welcome::is_empty_machine(listing) {
             return welcome::print(fleet, surroundings, out);
         }

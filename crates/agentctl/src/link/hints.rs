@@ -14,6 +14,9 @@ use crate::link::client::{Ask, Client, Stream};
 /// How long to wait for one hint, and so how soon Ctrl-C or a reader that left is noticed.
 pub(crate) const HINT_TIMEOUT: Duration = Duration::from_millis(50);
 
+/// How many hints are passed over at once.
+const MOST: usize = 100_000;
+
 #[derive(Default)]
 pub(crate) struct Hints(Option<Stream>);
 
@@ -69,6 +72,23 @@ impl Hints {
                 None
             }
         }
+    }
+
+    /// Passes over the hints that have come already, because the next survey is an answer to all of them. With a survey for
+    /// each, a storm of changes would be surveyed long after it is over.
+    pub(crate) fn pass_over(&mut self) {
+        let set_waiting = |hints: &mut Self, waits: bool| {
+            if hints.0.as_mut().is_some_and(|stream| stream.set_waiting(waits).is_err()) {
+                hints.0 = None;
+            }
+        };
+        set_waiting(self, false);
+        for _ in 0..MOST {
+            if self.next().is_none() {
+                break;
+            }
+        }
+        set_waiting(self, true);
     }
 }
 

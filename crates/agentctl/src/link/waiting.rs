@@ -91,6 +91,7 @@ pub(crate) fn until_over(
             if !hints.are_given() {
                 std::thread::sleep(HINT_TIMEOUT);
             } else if hints.next().is_some() {
+                hints.pass_over();
                 break;
             }
             if looks.iter().enumerate().any(|(place, looks)| wait.hear(place, looks)) {

@@ -1,15 +1,15 @@
 //! While things change: a thousand changes a second, a machine that does not answer, and a need that begins.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
-use agentctl_testkit::{Background, TestHome, until_seen};
+use agentctl_testkit::{TestHome, until, until_seen};
 use serde_json::json;
 
 use crate::machine::agent::Agent;
 use crate::pane::{PATIENCE, Pane, is_whole};
+use crate::scripted::{self, Script, named};
 use crate::stored;
 
 /// A process that works on a session of Claude Code with this name.
@@ -27,77 +27,118 @@ fn at_work(home: &TestHome, number: usize) -> Agent {
     Agent::start(&home.path(), &id, &cwd)
 }
 
-/// The rows of the list that stands beside the detail, by their names.
-fn rows(screen: &str) -> Vec<(String, String)> {
-    let lines = screen.lines().skip(1).filter_map(|line| line.split(" │ ").next());
-    let named = lines.filter_map(|line| {
-        let at = line.find("Task-")?;
-        Some((line[at..at + 7].to_owned(), line.trim_start_matches('>').trim().to_owned()))
-    });
-    named.collect()
-}
-
-/// The daemon tells of each change. Every screen on the way has each session once, and the last one is what is so.
+/// A thousand changes a second from a daemon by script. Each screen on the way is one list that was told: every row in the
+/// state that its change made, in the order of that list, or else with the mark that the order waits for the cursor, whose
+/// row then stays where it is.
 #[test]
 fn a_thousand_changes_a_second_leave_no_wrong_row() {
-    const AGENTS: usize = 12;
-    const STATES: [(&str, char); 3] = [
-        (r#""status":"busy""#, '●'),
-        (r#""status":"idle""#, '○'),
-        (r#""status":"waiting","waitingFor":"permission prompt""#, '◐'),
-    ];
     let home = TestHome::with_agentctl(env!("CARGO_BIN_EXE_agentctl"));
-    let agents: Vec<Agent> = (0..AGENTS).map(|number| at_work(&home, number)).collect();
     let Some(pane) = Pane::open(&home, 200, 50) else { return };
-    let mut command = home.agentctl_command(&["daemon", "run"]);
-    command.env_remove("AGENTCTL_NO_DAEMON");
-    let _daemon = Background::spawn(&home, command);
+    let script = Script::serve(&home);
     pane.types("unset AGENTCTL_NO_DAEMON");
     pane.top("");
-    pane.until("every session", |screen| is_whole(screen) && rows(screen).len() == AGENTS);
-    let length = Duration::from_secs(if std::env::var_os("AGENTCTL_LONG").is_some() { 60 } else { 3 });
-    let begun = Instant::now();
-    let mut looked = 0;
-    std::thread::scope(|threads| {
-        let storm = threads.spawn(|| {
-            let mut changes: u32 = 0;
-            while begun.elapsed() < length {
-                for (number, agent) in agents.iter().enumerate() {
-                    let (words, _) = STATES[(changes as usize + number) % STATES.len()];
-                    agent.says(&home.path(), words);
-                    changes += 1;
-                }
-                // A thousand a second, and no more where the machine could.
-                std::thread::sleep(Duration::from_millis(u64::from(changes)).saturating_sub(begun.elapsed()));
-            }
-            changes
-        });
-        while !storm.is_finished() {
-            pane.press(if looked % 2 == 0 { "j" } else { "k" });
-            let screen = pane.until("a whole screen", is_whole);
-            let mut names: Vec<String> = rows(&screen).into_iter().map(|(name, _)| name).collect();
-            let shown = names.len();
-            names.sort();
-            names.dedup();
-            assert_eq!((names.len(), shown), (AGENTS, AGENTS), "{screen}");
-            looked += 1;
+    pane.until("every session", |screen| judge(screen) == Ok(Order::Shown));
+    until(PATIENCE, "it listens", || (script.listeners() == 1).then_some(()));
+    let seconds = if std::env::var_os("AGENTCTL_LONG").is_some() { 60 } else { 3 };
+    let (mut sorted, mut held) = (0, 0);
+    let changing = script.clone();
+    let storm = std::thread::spawn(move || {
+        let begun = Instant::now();
+        for change in 1..=seconds * 1000 {
+            changing.change();
+            // A thousand a second, and no more where the machine could.
+            std::thread::sleep(Duration::from_millis(change).saturating_sub(begun.elapsed()));
         }
-        let changes = storm.join().unwrap();
-        eprintln!("{changes} changes in {:?}, {looked} screens", begun.elapsed());
+        begun.elapsed()
     });
-    for (number, agent) in agents.iter().enumerate() {
-        agent.says(&home.path(), STATES[number % STATES.len()].0);
-    }
-    pane.until("each row as it is", |screen| {
-        let rows: BTreeMap<String, String> = rows(screen).into_iter().collect();
-        let is_right = |number: usize| {
-            let row = rows.get(&format!("Task-{number:02}"));
-            row.is_some_and(|row| row.starts_with(STATES[number % STATES.len()].1))
+    let stops_at = Instant::now() + Duration::from_secs(seconds) + PATIENCE;
+    while !storm.is_finished() {
+        assert!(Instant::now() < stops_at, "what is told is not taken in: {} changes", script.changes());
+        let (place, before) = cursor(&pane.steady()).expect("a cursor");
+        pane.press(if place > 12 { "k" } else { "j" });
+        pane.until("another row", |screen| cursor(screen).is_some_and(|(_, now)| now != before));
+        let screen = pane.steady();
+        let mut see = |screen: &str| match judge(screen) {
+            Ok(Order::Shown) => sorted += 1,
+            Ok(Order::Waits) => held += 1,
+            Err(wrong) => panic!("{wrong}\n{screen}"),
         };
-        is_whole(screen) && (0..AGENTS).all(is_right)
-    });
+        see(&screen);
+        // The next list, while no key is pressed.
+        let shown = newest(&screen);
+        pane.until("the next list", |screen| newest(screen) > shown || storm.is_finished());
+        let next = pane.steady();
+        see(&next);
+        assert_eq!(cursor(&next), cursor(&screen), "the row under the cursor stays:\n{screen}\n{next}");
+    }
+    let (took, lists) = (storm.join().unwrap(), script.asked());
+    eprintln!("{} changes in {took:?}, {lists} lists, {sorted} sorted screens, {held} held", seconds * 1000);
+    assert!(sorted > 0 && held > 0, "{sorted} screens were sorted, {held} held");
+    // The last list stands as soon as the cursor has left its row.
+    let last = |screen: &str| newest(screen) == Some(script.changes());
+    pane.until("the last change", last);
+    pane.press("Home");
+    pane.press("End");
+    pane.until("the last list in its order", |screen| judge(screen) == Ok(Order::Shown) && last(screen));
     pane.press("q");
     pane.is_usable("changes");
+}
+
+/// Whether a screen has the rows in their order, or says that the order waits.
+#[derive(Debug, PartialEq, Eq)]
+enum Order {
+    Shown,
+    Waits,
+}
+
+/// What is wrong with a screen of the scripted list.
+fn judge(screen: &str) -> Result<Order, String> {
+    let rows = rows(screen);
+    let newest = newest(screen).ok_or("no rows")?;
+    let mut wanted = scripted::list(newest);
+    let find = |row: &String| {
+        let has = |shown: &scripted::Shown| {
+            row.starts_with(shown.glyph) && row.contains(&shown.name) && row.ends_with(&shown.words)
+        };
+        wanted.iter().position(has).ok_or_else(|| format!("not a row of list {newest}: {row}"))
+    };
+    let order: Vec<usize> = rows.iter().map(find).collect::<Result<_, _>>()?;
+    let mut each = order.clone();
+    each.sort_unstable();
+    each.dedup();
+    if order.len() != wanted.len() || each.len() != wanted.len() {
+        return Err(format!("{} rows, {} of {}", order.len(), each.len(), wanted.len()));
+    }
+    let waits = screen.contains("the order has changed");
+    match (order.is_sorted(), waits) {
+        (true, false) => Ok(Order::Shown),
+        (false, true) => Ok(Order::Waits),
+        (true, true) => Err("the mark is there without need".to_owned()),
+        (false, false) => {
+            wanted.truncate(3);
+            Err(format!("the rows are not in their order, which begins with {wanted:?}"))
+        }
+    }
+}
+
+/// The newest change on a screen.
+fn newest(screen: &str) -> Option<u64> {
+    rows(screen).iter().filter_map(|row| named(row)).max()
+}
+
+/// The place of the cursor, and the session under it.
+fn cursor(screen: &str) -> Option<(usize, String)> {
+    let mut lines = screen.lines().enumerate();
+    let (place, line) = lines.find(|(_, line)| line.starts_with('>'))?;
+    let at = line.find("Task-")?;
+    Some((place, line[at..at + 7].to_owned()))
+}
+
+/// The rows of the list that stands beside the detail.
+fn rows(screen: &str) -> Vec<String> {
+    let lines = screen.lines().skip(1).filter_map(|line| line.split(" │").next());
+    let rows = lines.filter(|line| line.contains("Task-"));
+    rows.map(|line| line.trim_start_matches('>').trim().to_owned()).collect()
 }
 
 /// A machine that does not answer has a row with the reason; nobody waits for it.

@@ -12,6 +12,7 @@ mod looks;
 #[path = "../machine/mod.rs"]
 mod machine;
 mod pane;
+mod scripted;
 #[path = "../steer/mod.rs"]
 mod steer;
 mod steers;

@@ -64,6 +64,20 @@ impl Pane {
         })
     }
 
+    /// A frame that was drawn to its end: it was captured several times in a row. Only the clock may have gone on.
+    #[track_caller]
+    pub(crate) fn steady(&self) -> String {
+        const TIMES: usize = 3;
+        let body = |screen: &str| screen.split_once('\n').map(|(_, body)| body.to_owned());
+        let (mut last, mut times) = (self.screen(), 1);
+        until_seen(PATIENCE, "a steady screen", || {
+            let screen = self.screen();
+            times = if body(&screen) == body(&last) { times + 1 } else { 1 };
+            last.clone_from(&screen);
+            if times >= TIMES && is_whole(&screen) { Ok(screen) } else { Err(screen) }
+        })
+    }
+
     /// Starts `top` and waits until it has looked.
     #[track_caller]
     pub(crate) fn top(&self, more: &str) -> String {

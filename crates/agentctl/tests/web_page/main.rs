@@ -88,19 +88,29 @@ impl Stage {
     }
 }
 
-/// A stored session of Claude Code: its id, where it worked, and what was said, newest last.
+/// A stored session of Claude Code: its id, where it worked, and what was said, one entry a second, the last one now.
 pub(crate) fn store(home: &TestHome, id: &str, cwd: &Path, said: &[(&str, &str)]) -> PathBuf {
+    let ago = |at: usize| i64::try_from(said.len() - 1 - at).unwrap();
+    let said: Vec<Said<'_>> =
+        said.iter().enumerate().map(|(at, (role, text))| (ago(at), *role, *text)).collect();
+    store_at(home, id, cwd, &said)
+}
+
+/// How many seconds ago something was said, by whom, and what.
+pub(crate) type Said<'s> = (i64, &'s str, &'s str);
+
+/// The same, with the time of each.
+pub(crate) fn store_at(home: &TestHome, id: &str, cwd: &Path, said: &[Said<'_>]) -> PathBuf {
     let folder: String =
         cwd.to_str().unwrap().chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect();
     let folder = home.path().join(".claude/projects").join(folder);
     fs::create_dir_all(&folder).unwrap();
-    // One entry a second, the last one now.
     let now = jiff::Timestamp::now();
-    let back = |entries: usize| now - jiff::SignedDuration::from_secs(i64::try_from(entries).unwrap());
+    let back = |seconds: i64| now - jiff::SignedDuration::from_secs(seconds);
     let lines: Vec<String> = said
         .iter()
         .enumerate()
-        .map(|(at, (role, text))| {
+        .map(|(at, (ago, role, text))| {
             let message = if *role == "user" {
                 serde_json::json!({"role": "user", "content": text})
             } else {
@@ -109,7 +119,7 @@ pub(crate) fn store(home: &TestHome, id: &str, cwd: &Path, said: &[(&str, &str)]
                     "usage": {"input_tokens": 1000, "output_tokens": 100, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0}})
             };
             serde_json::json!({"type": role, "uuid": format!("{id}-{at}"), "parentUuid": null, "isSidechain": false, "sessionId": id,
-                "cwd": cwd, "version": "2.1.0", "timestamp": back(said.len() - 1 - at).to_string(), "message": message})
+                "cwd": cwd, "version": "2.1.0", "timestamp": back(*ago).to_string(), "message": message})
             .to_string()
         })
         .collect();

@@ -76,10 +76,11 @@ fn seven_tabs_are_live_at_once() {
     stage.browser.assert_no_trouble();
 }
 
-/// Ten sessions at work write all the time: each row is right in the end, and how smooth the page was is printed.
+/// Ten sessions at work write all the time, for ten minutes with `--long`: each row is right in the end, the tab needs no
+/// more memory than it did at first, and how smooth the page was is printed.
 #[test]
 fn ten_sessions_stream_at_once() {
-    let rounds = if std::env::var_os("AGENTCTL_LONG").is_some() { 600 } else { 20 };
+    let rounds = if std::env::var_os("AGENTCTL_LONG").is_some() { 6000 } else { 20 };
     let home = TestHome::with_agentctl(env!("CARGO_BIN_EXE_agentctl"));
     let streams: Vec<_> = (0..10)
         .map(|number| {
@@ -103,6 +104,9 @@ fn ten_sessions_stream_at_once() {
             writeln!(file, "{said}").unwrap();
         }
     };
+    // In megabytes, without what is garbage already.
+    let heap = || stage.browser.ask("heap", json!({"tab": "one"})).unwrap().as_f64().unwrap() / 1e6;
+    let mut at_first = None;
     let done = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|threads| {
         let writer = threads.spawn(|| {
@@ -114,10 +118,14 @@ fn ten_sessions_stream_at_once() {
         });
         while !done.load(std::sync::atomic::Ordering::SeqCst) {
             eprintln!("frames a second, MB of heap, elements: {}", tab.js(count));
+            at_first.get_or_insert_with(heap);
         }
         writer.join().unwrap();
     });
     tab.sees(".conversation", &format!("line {rounds} of 0"));
+    let (at_first, in_the_end) = (at_first.unwrap(), heap());
+    eprintln!("MB of heap after the first seconds {at_first}, in the end {in_the_end}");
+    assert!(in_the_end < 1.5 * at_first + 1.0, "the tab grew from {at_first} to {in_the_end} MB");
     for number in 1..10 {
         tab.click_on(&format!("{} a", row(&id(number))));
         tab.sees(".conversation", &format!("line {rounds} of {number}"));

@@ -8,7 +8,7 @@ use agentctl_testkit::{Ask, FakeModel, Reply, until_seen};
 use serde_json::json;
 
 use crate::work::with_claude;
-use crate::{PATIENCE, Stage, row, store};
+use crate::{PATIENCE, Said, Stage, row, store_at};
 
 /// What each agent of the demo home is told, where it works, and what the model does then.
 const WAITING: &str = "Fix the login form, it loses the session";
@@ -25,6 +25,11 @@ fn rule(ask: &Ask) -> Reply {
     }
 }
 
+/// People keep their work below their home, where paths are short.
+fn below_home(place: &str) -> String {
+    format!("../home/code/{place}")
+}
+
 #[test]
 fn pictures_for_people() {
     let Some(folder) = std::env::var_os("AGENTCTL_PICTURES").map(PathBuf::from) else {
@@ -33,19 +38,31 @@ fn pictures_for_people() {
     fs::create_dir_all(&folder).unwrap();
     let model = FakeModel::with_rule(rule);
     let Some(stage) = with_claude(&model) else { return };
-    for (number, (place, said)) in [
-        ("mono", [("user", "Why is the nightly red?"), ("assistant", "A test needs a clock; it is mended.")]),
-        ("web", [("user", "Upgrade the router"), ("assistant", "Done: all 41 routes answer as before.")]),
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        let cwd = stage.home.git_repo(place);
-        store(&stage.home, &format!("44444444-0000-4000-8000-{number:012}"), &cwd, &said);
+    let stored: [(&str, &[Said]); 2] = [
+        (
+            "mono",
+            &[
+                (3300, "user", "Why is the nightly red?"),
+                (2700, "assistant", "A test looks at the clock. Shall I mend it?"),
+                (2000, "user", "Yes"),
+                (1300, "assistant", "A test needs a clock; it is mended."),
+            ],
+        ),
+        (
+            "web",
+            &[
+                (2400, "user", "Upgrade the router"),
+                (700, "assistant", "Done: all 41 routes answer as before."),
+            ],
+        ),
+    ];
+    for (number, (place, said)) in stored.into_iter().enumerate() {
+        let cwd = stage.home.git_repo(&below_home(place)).canonicalize().unwrap();
+        store_at(&stage.home, &format!("44444444-0000-4000-8000-{number:012}"), &cwd, said);
     }
-    let ready = stage.hold("docs", READY);
-    let waiting = stage.hold("site", WAITING);
-    let _running = stage.hold("api", RUNNING);
+    let ready = stage.hold(&below_home("docs"), READY);
+    let waiting = stage.hold(&below_home("site"), WAITING);
+    let _running = stage.hold(&below_home("api"), RUNNING);
     for (width, scheme) in
         [(1440, "light"), (1440, "dark"), (768, "light"), (768, "dark"), (390, "light"), (390, "dark")]
     {

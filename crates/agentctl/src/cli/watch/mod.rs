@@ -75,6 +75,7 @@ pub(crate) fn run(
                 return Ok(coverage::exit(&listing.sources, args.strict(), surroundings));
             }
             if hints.next().is_some() {
+                hints.pass_over();
                 break;
             }
         }

@@ -69,6 +69,11 @@ impl DeadlineStream {
     pub(super) fn wait_at_most(&self, timeout: Duration) -> io::Result<()> {
         self.stream.set_read_timeout(Some(timeout))
     }
+
+    /// Whether a read waits for data at all.
+    pub(super) fn set_waiting(&self, waits: bool) -> io::Result<()> {
+        self.stream.set_nonblocking(!waits)
+    }
 }
 
 impl Read for DeadlineStream {

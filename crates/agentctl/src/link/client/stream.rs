@@ -30,6 +30,11 @@ impl Stream {
         self.0.stream().wait_at_most(timeout)
     }
 
+    /// Whether [`next`](Self::next) waits for an event at all.
+    pub(crate) fn set_waiting(&mut self, waits: bool) -> io::Result<()> {
+        self.0.stream().set_waiting(waits)
+    }
+
     /// The cursor of the last event.
     pub(crate) fn cursor(&self) -> Option<&str> {
         self.0.cursor()

@@ -6,6 +6,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use agentctl_adapters::Memory;
 use agentctl_fleet::{ListFilter, Listing, Query, Since, Wanted};
 use agentctl_model::{CoverageKind, Session};
 use jiff::{SignedDuration, Timestamp};
@@ -76,11 +77,14 @@ fn query(scene: &Scene) -> Query {
 /// Looks at this machine: through the daemon if one is heard, which is tried anew each time.
 fn near(scene: &Scene, to: &Sender<News>) {
     let mut was_heard = false;
+    // What has not changed since the last look is not read again.
+    let memory = Arc::new(Memory::new(clock));
     loop {
         let Ok(link) = Link::open(&scene.surroundings.anew()) else {
             std::thread::sleep(PERIOD);
             continue;
         };
+        let link = Link { fleet: link.fleet.with_memory(memory.clone()), ..link };
         let mut hints = Hints::of_changes(&link).patient(PERIOD);
         loop {
             let is_heard = hints.are_given();
@@ -95,9 +99,10 @@ fn near(scene: &Scene, to: &Sender<News>) {
             if !is_heard {
                 break;
             }
-            // The first event is a reason to look; those that come at once belong to the same look.
+            // The first event is a reason to look; those that have come until then belong to the same look.
             hints.next();
             std::thread::sleep(LEAST.saturating_sub(began.elapsed()));
+            hints.pass_over();
             if !hints.are_given() {
                 break;
             }

@@ -1,32 +1,46 @@
 //! What is known of the row under the cursor: its title, the end of its conversation, its status with the evidence, and
 //! the whole request that it waits with.
 
+use std::borrow::Cow;
+
 use agentctl_model::{Entry, EntryKind, Pending, PendingKind, Role, Session, text};
 use ratatui::layout::Rect;
 use ratatui::style::Style;
+use serde_json::Value;
 
 use super::frame::{Canvas, Pieces, below};
 use super::list::title_of;
 use crate::render::style::{self, Tone};
-use crate::render::width::{cut_end, wrap};
+use crate::render::width::{cut_end, measure, wrap};
 use crate::render::{path, request as request_text, sessions, time};
 use crate::top::rows::{Key, Row};
 use crate::top::state::{Shown, State};
 
 /// The column of who speaks.
 const WHO: usize = 7;
-/// How many lines the evidence may take.
-const REASONS: usize = 2;
+/// How many lines the evidence may take, also where there is much room.
+const REASONS: (usize, usize) = (2, 6);
+/// From this height on there is much room.
+const TALL: u16 = 16;
 
 /// Draws the detail. Returns the request if the whole of it is there.
 pub(super) fn draw(state: &State, area: Rect, canvas: &mut Canvas<'_>) -> Option<(Key, Pending)> {
     let row = state.selected()?;
     let width = usize::from(area.width);
-    canvas.text(area, 0, &title(state, row, canvas));
-    let body = below(area, 1);
+    let [title, facts] = title(state, row, canvas);
+    let is_tall = area.height >= TALL;
+    let is_one_line = !is_tall || measure(&title.1) + measure(&facts.1) <= width;
+    if is_one_line {
+        canvas.text(area, 0, &[title, facts]);
+    } else {
+        canvas.text(area, 0, &[title]);
+        canvas.text(area, 1, &[(facts.0, format!(" {}", facts.1.trim_start()))]);
+    }
+    let body = below(area, if is_one_line { 1 } else { 2 });
     let pending = state.request();
     let asked = pending.map(|pending| request_lines(pending, width)).unwrap_or_default();
-    let status = status(state, row, width, canvas);
+    let reasons = if is_tall { REASONS.1 } else { REASONS.0 };
+    let status = status(state, row, (width, reasons), canvas);
     let room = usize::from(body.height);
     // The status and its request come before the conversation: they are what a person decides about.
     let talk_room = room.saturating_sub(status.len() + asked.len()).max(usize::from(room > 6) * 2);
@@ -95,7 +109,8 @@ fn request_lines(pending: &Pending, width: usize) -> Vec<String> {
     lines
 }
 
-fn title(state: &State, row: &Row, canvas: &Canvas<'_>) -> Pieces {
+/// The title, and what is known of the session beside it.
+fn title(state: &State, row: &Row, canvas: &Canvas<'_>) -> [(Style, String); 2] {
     let session = &row.session;
     let ids = sessions::short_ids(std::iter::once(session.id.as_str()));
     let mut parts = vec![text::one_line(ids.first().copied().unwrap_or_default())];
@@ -107,14 +122,14 @@ fn title(state: &State, row: &Row, canvas: &Canvas<'_>) -> Pieces {
     let branch = session.branch.as_deref().map(|branch| format!(" {}", text::one_line(branch)));
     parts.extend(place.map(|place| format!("{place}{}", branch.unwrap_or_default())));
     parts.extend(session.cost.map(sessions::cost));
-    vec![
+    [
         (canvas.theme.of(Tone::Strong), format!(" {}", cut_end(&title_of(row).0, 40))),
         (canvas.theme.of(Tone::Dim), format!("   {}", parts.join(" · "))),
     ]
 }
 
 /// The status in words, and the evidence for it on the next lines.
-fn status(state: &State, row: &Row, width: usize, canvas: &Canvas<'_>) -> Vec<Pieces> {
+fn status(state: &State, row: &Row, (width, most): (usize, usize), canvas: &Canvas<'_>) -> Vec<Pieces> {
     let session = &row.session;
     let theme = canvas.theme;
     let now = row.now(state.now);
@@ -150,8 +165,8 @@ fn status(state: &State, row: &Row, width: usize, canvas: &Canvas<'_>) -> Vec<Pi
     }
     // As much of the evidence as a glance takes in; `e` shows all of it.
     let mut reasons = wrap(&format!("why: {}", why(session, now)), width.saturating_sub(4));
-    if reasons.len() > REASONS {
-        let rest = reasons.split_off(REASONS - 1).join(" ");
+    if reasons.len() > most {
+        let rest = reasons.split_off(most - 1).join(" ");
         reasons.push(cut_end(&rest, width.saturating_sub(4)));
     }
     lines.extend(reasons.into_iter().map(|line| vec![(theme.of(Tone::Dim), format!("   {line}"))]));
@@ -200,6 +215,23 @@ fn conversation(state: &State, width: usize, room: usize, canvas: &Canvas<'_>) -
     lines.split_off(lines.len().saturating_sub(room))
 }
 
+/// No command is longer that is shown without the other things that its tool was given.
+const LONGEST_CALL: usize = 4000;
+
+/// What a tool is called with, for a glance: the command itself, or the only text that was given. Enter shows all of it.
+fn brief(call: &str) -> Cow<'_, str> {
+    let given = Some(call).filter(|call| call.starts_with('{') && call.len() <= LONGEST_CALL);
+    let given = given.and_then(|call| serde_json::from_str::<serde_json::Map<String, Value>>(call).ok());
+    let told = given.and_then(|mut given| {
+        let only = (given.len() == 1).then(|| given.values().next().cloned()).flatten();
+        given.remove("command").or(only)
+    });
+    match told {
+        Some(Value::String(told)) => Cow::Owned(told),
+        _ => Cow::Borrowed(call),
+    }
+}
+
 fn entry_lines(entry: &Entry, width: usize, canvas: &Canvas<'_>) -> Vec<Pieces> {
     let theme = canvas.theme;
     let (who, tone) = match (entry.kind, entry.role) {
@@ -212,7 +244,9 @@ fn entry_lines(entry: &Entry, width: usize, canvas: &Canvas<'_>) -> Vec<Pieces> 
     let room = width.saturating_sub(WHO + 2).max(10);
     let tool = entry.tool.as_deref().map(text::one_line).unwrap_or_default();
     let lines: Vec<String> = match entry.kind {
-        EntryKind::ToolCall => vec![cut_end(&format!("{tool}  {}", text::one_line(&entry.text)), room)],
+        EntryKind::ToolCall => {
+            vec![cut_end(&format!("{tool}  {}", text::one_line(&brief(&entry.text))), room)]
+        }
         EntryKind::ToolResult => vec![cut_end(&format!("← {}", text::one_line(&entry.text)), room)],
         _ => wrap(text::clean(&entry.text).trim(), room),
     };

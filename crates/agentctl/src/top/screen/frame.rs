@@ -172,8 +172,10 @@ fn header(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
     let width = middle.iter().map(|(_, piece)| measure(piece)).sum::<usize>();
     let all = usize::from(area.width);
     let right = all.saturating_sub(measure(&clock));
+    // They stand over the middle of the list.
+    let list = if area.width >= super::WIDE { all * 11 / 20 } else { all };
     let start =
-        (right.saturating_sub(width + 4)).min((all / 2).saturating_sub(width / 2)).max(measure(&name) + 2);
+        (right.saturating_sub(width + 4)).min((list / 2).saturating_sub(width / 2)).max(measure(&name) + 2);
     canvas.text(area, 0, &[(theme.of(Tone::Strong), name)]);
     let at = |x: usize| {
         let x = u16::try_from(x.min(all)).unwrap_or(area.width);

@@ -8,6 +8,7 @@ use crate::top::state::{Shown, State};
 
 /// Every key with what it does.
 pub(crate) const KEYS: [(&str, &str); 26] = [
+    ("status", "● running  ◐ waiting  ○ idle  ✓ done  ✕ failed  · stopped  ? unknown"),
     ("y", "approve what it waits for; the whole request is shown first"),
     ("n", "deny it"),
     ("a", "answer a question, or deny with a reason"),
@@ -33,7 +34,6 @@ pub(crate) const KEYS: [(&str, &str); 26] = [
     ("^Z", "suspend; fg comes back"),
     ("?", "this help"),
     ("q", "quit"),
-    ("", "● running  ◐ waiting  ○ idle  ✓ done  ✕ failed  · stopped  ? unknown"),
 ];
 
 pub(super) fn draw(state: &State, area: Rect, canvas: &mut Canvas<'_>) -> Shown {

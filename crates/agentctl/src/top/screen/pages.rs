@@ -51,7 +51,7 @@ pub(super) fn evidence(state: &State, area: Rect, canvas: &mut Canvas<'_>) -> Sh
     let now = row.now(state.now);
     for evidence in &session.evidence {
         let at =
-            evidence.at.map(|at| format!(" ({})", time::moment(now, at, &state.zone))).unwrap_or_default();
+            evidence.at.map(|at| format!(" · {}", time::moment(now, at, &state.zone))).unwrap_or_default();
         let words = format!("{}{at}", text::one_line(&evidence.fact.to_string()));
         for (index, line) in wrap(&words, width.saturating_sub(14)).into_iter().enumerate() {
             let source = if index == 0 { evidence.source.as_str() } else { "" };
@@ -132,12 +132,10 @@ pub(super) fn groups(state: &State, area: Rect, canvas: &mut Canvas<'_>) -> Show
         lines.push(Vec::new());
     }
     if lines.is_empty() {
-        let words =
-            " no session of the list belongs to a group; `agentctl launch` with several agents makes one";
+        let words = " no group is here; `agentctl launch` with several --adapter makes one";
         lines.push(vec![(theme.of(Tone::Dim), words.to_owned())]);
     } else {
-        let words =
-            " `agentctl group show GROUP` and `group diff GROUP` say more; /group:NAME shows one alone";
+        let words = " `agentctl group diff GROUP` says more; /group:NAME shows one alone";
         lines.push(vec![(theme.of(Tone::Dim), words.to_owned())]);
     }
     scrolled(state, "groups: status, time, agent, model, tokens, cost, branch", &lines, area, canvas)

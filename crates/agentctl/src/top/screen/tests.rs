@@ -93,7 +93,12 @@ fn scene() -> State {
                 "I found the token check in session.ts.\u{1b}[2J\u{202e}",
                 None,
             ),
-            entry(Role::Agent, EntryKind::ToolCall, "rm -rf build", Some("Bash")),
+            entry(
+                Role::Agent,
+                EntryKind::ToolCall,
+                r#"{"command":"rm -rf build","description":"Make room"}"#,
+                Some("Bash"),
+            ),
         ],
         error: None,
         is_told: true,

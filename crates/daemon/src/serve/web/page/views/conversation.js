@@ -4,7 +4,7 @@ import { Diff, isDiff } from './diff.js';
 import { get } from '../link/api.js';
 import { door, onDoor } from '../link/door.js';
 import { onEvent, pathOf } from '../link/fleet.js';
-import { line } from '../words.js';
+import { brief, line } from '../words.js';
 
 const FIRST = 40;
 const WHO = { user: 'you', agent: 'agent', tool: 'tool', system: 'system' };
@@ -105,7 +105,7 @@ function Tool({ entry }) {
 	const results = entry.kind === 'tool-result' ? [entry] : [entry, entry.result].filter(Boolean);
 	const failed = entry.result?.kind === 'error';
 	return html`<details class="entry tool" onToggle=${(event) => open(event.currentTarget.open)}>
-		<summary><span class="who">${line(entry.tool ?? 'tool', 40)}</span><code>${line(entry.text, 140)}</code>${failed && ' ✕'}</summary>
+		<summary><span class="who">${line(entry.tool ?? 'tool', 40)}</span><code>${line(entry.kind === 'tool-call' ? brief(entry.text) : entry.text, 140)}</code>${failed && ' ✕'}</summary>
 		${isOpen && results.map((part) => html`<div class="part"><span class="who">${part.kind === 'tool-result' ? 'result' : 'call'}</span>${isDiff(part.text)
 			? html`<${Diff} text=${part.text} />` : html`<${Long} text=${part.text} tag="pre" />`}</div>`)}
 	</details>`;

@@ -19,6 +19,19 @@ export function line(text, most = 200) {
 	return one.length > most || text.length > start.length ? `${one.slice(0, most)}…` : one;
 }
 
+/** What a tool is called with, for a glance: the command itself, or the only text that was given. */
+export function brief(text) {
+	if (text?.[0] !== '{' || text.length > 4000) return text;
+	try {
+		const given = JSON.parse(text);
+		const values = Object.values(given);
+		const told = given.command ?? (values.length === 1 ? values[0] : null);
+		return typeof told === 'string' ? told : text;
+	} catch {
+		return text;
+	}
+}
+
 export function baseName(path) {
 	if (!path) return '';
 	const parts = path.split('/').filter(Boolean);
