@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use agentctl_snapshot::archive::{self, Parts};
+use agentctl_testkit::agents::openclaw::{Ledger, ScriptedGateway};
 use machine::{DIED, Ended, Machine, TOOLS};
 use serde_json::{Value, json};
 
@@ -64,7 +65,7 @@ impl Recorded {
     }
 
     fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_agentctl"));
+        let mut command = Command::new(agentctl_testkit::tested(env!("CARGO_BIN_EXE_agentctl")));
         command.args(args).env_clear().env("HOME", self.home.path()).env("TZ", "UTC").env("PATH", "/nowhere");
         command.env("AGENTCTL_NO_DAEMON", "1");
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
@@ -492,6 +493,100 @@ fn a_database_of_somebody_else_is_refused_and_rows_are_only_values() {
 }
 
 /// The cases that `cargo xtask replay` made of snapshots.
+/// How one source was heard, without how long it took.
+fn heard(list: &Value, adapter: &str) -> Value {
+    let sources = list["sources"].as_array().unwrap();
+    let mut source = sources.iter().find(|source| source["adapter"] == adapter).unwrap().clone();
+    source.as_object_mut().unwrap().remove("tookMs");
+    source
+}
+
+const LIST: [&str; 5] = ["list", "-a", "--since", "all", "--json"];
+
+#[test]
+fn what_was_not_heard_is_not_heard_in_a_replay() {
+    let recorded = Recorded::all().into_iter().find(|one| one.name == "opencode/v1.18-sqlite").unwrap();
+    // A database that begins like one and holds nothing that can be read.
+    let database = recorded.home.path().join(".local/share/opencode/opencode.db");
+    let mut bytes = fs::read(&database).unwrap();
+    bytes[100..4096].fill(0xff);
+    fs::write(&database, bytes).unwrap();
+    // A folder of which only a part can be read.
+    let projects = recorded.home.path().join(".claude/projects/-w");
+    fs::create_dir_all(&projects).unwrap();
+    let dangling = projects.join("11111111-0000-4000-8000-000000000001.jsonl");
+    std::os::unix::fs::symlink(recorded.home.path().join("nothing"), dangling).unwrap();
+
+    let live = recorded.json(&LIST);
+    let [database, folder] = ["opencode", "claude-code"].map(|adapter| heard(&live, adapter));
+    assert_eq!((&database["coverage"], &database["sessions"]), (&json!("failed"), &Value::Null), "{live:#}");
+    assert_eq!(folder["coverage"], "partial", "{folder:#}");
+    let unknown = recorded.command(&["status", "ses_nobody"]).output().unwrap();
+    assert_eq!(unknown.status.code(), Some(6));
+    for (name, more) in [("whole.snapshot", &["--with-text"][..]), ("redacted.snapshot", &[])] {
+        let file = recorded.snapshot(name, more);
+        let replay = ["--replay", file.to_str().unwrap()];
+        let replayed = recorded.json(&[&replay[..], &LIST].concat());
+        for (adapter, then) in [("opencode", &database), ("claude-code", &folder)] {
+            let now = heard(&replayed, adapter);
+            if more.is_empty() {
+                assert_eq!(shape(&now), shape(then), "{name}");
+            } else {
+                assert_eq!(&now, then, "{name}");
+            }
+        }
+        let error = heard(&replayed, "opencode")["error"].as_str().unwrap().to_owned();
+        assert!(error.ends_with(": database disk image is malformed"), "the reason stays: {error}");
+        let unknown = recorded.command(&[&replay[..], &["status", "ses_nobody"]].concat()).output().unwrap();
+        assert_eq!(unknown.status.code(), Some(6), "{name} {unknown:?}");
+    }
+    // The reason names a file, whose folders are those of a person.
+    let home = recorded.home.path().file_name().unwrap().to_str().unwrap().to_owned();
+    let inside = unpacked(&recorded.home.path().join("redacted.snapshot"));
+    assert!(!inside.contains(&home), "{home} is in it");
+}
+
+#[test]
+fn a_snapshot_without_sessions_says_nothing_about_this_machine() {
+    let machine = Machine::empty();
+    let file = machine.home().join("x.snapshot");
+    let file = file.to_str().unwrap();
+    let _ = machine.json(&["snapshot", file, "--yes", "--json"]);
+    let ended = machine.run(&["--replay", file, "list", "-a"]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(!ended.out.contains("this machine") && !ended.out.contains("copies"), "{ended:?}");
+}
+
+#[test]
+fn a_gateway_is_asked_in_no_replay_and_says_so() {
+    let machine = Machine::furnished();
+    let row =
+        json!({"key": "agent:main:own", "hasActiveRun": true, "workspaceDir": "/w", "displayName": "a run"});
+    let ledger = Ledger { rows: vec![row], ..Ledger::default() };
+    let gateway = ScriptedGateway::start(move |step| ledger.answer(step));
+    let (open, away) = (&*gateway.url(), "ws://127.0.0.1:1");
+    let settings = format!(
+        "[adapters.openclaw]\ntimeout = \"30s\"\ngateways = [{{url = \"{open}\", token = \"t\"}}, \
+         {{url = \"{away}\", token = \"t\"}}]\n"
+    );
+    machine.write(".agentctl/config.toml", &settings);
+    let file = machine.home().join("x.snapshot");
+    let file = file.to_str().unwrap();
+    let _ = machine.json(&["snapshot", file, "--since", "all", "--yes", "--with-text", "--json"]);
+    let connections = gateway.connections();
+    let list = machine.json(&[&["--replay", file], &LIST[..]].concat());
+    let row = |root: &str| {
+        let mut sources = list["sources"].as_array().unwrap().iter();
+        sources.find(|source| source["root"] == root).unwrap_or_else(|| panic!("{root}: {list:#}")).clone()
+    };
+    assert_eq!(row(open)["coverage"], "failed");
+    assert_eq!(row(open)["error"], "its sessions are in a server, which cannot be packed");
+    assert_eq!(row(away)["error"], "connection refused", "as the machine said");
+    let ended = machine.run(&["--replay", file, "status", "agent:main:own"]);
+    assert_eq!(ended.code, Some(6), "{ended:?}");
+    assert_eq!(gateway.connections(), connections, "nobody was asked");
+}
+
 #[test]
 fn every_snapshot_that_became_a_case_is_answered_as_expected() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/recorded/snapshots");

@@ -16,6 +16,9 @@ use crate::outside::{entries, open_folder};
 
 const PREFIX: &str = "agentctl-copy-";
 
+/// How often a directory is made that another process removes at once.
+const ATTEMPTS: usize = 100;
+
 /// Their parent within agentctl's own directory.
 pub const FOLDER: &str = "copies";
 
@@ -27,12 +30,17 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Makes a directory for this user alone, with an unpredictable name. `None` when another process removed it as a
-    /// leftover before it was locked.
-    pub fn new_in(below: &Path) -> io::Result<Option<Self>> {
-        let private = Permissions::from_mode(0o700);
-        let folder = tempfile::Builder::new().prefix(PREFIX).permissions(private).tempdir_in(below)?;
-        Ok(lock(folder.path()).map(|lock| Self { folder, _lock: lock }))
+    /// Makes a directory for this user alone, with an unpredictable name.
+    pub fn new_in(below: &Path) -> io::Result<Self> {
+        for _ in 0..ATTEMPTS {
+            let private = Permissions::from_mode(0o700);
+            let folder = tempfile::Builder::new().prefix(PREFIX).permissions(private).tempdir_in(below)?;
+            // Another process may take it for a leftover before it is locked.
+            if let Some(lock) = lock(folder.path()) {
+                return Ok(Self { folder, _lock: lock });
+            }
+        }
+        Err(io::Error::new(io::ErrorKind::ResourceBusy, "others remove every directory that is made there"))
     }
 
     pub fn path(&self) -> &Path {
@@ -89,6 +97,8 @@ pub fn sweep(below: &Path) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
 
     #[test]
@@ -97,7 +107,7 @@ mod tests {
         let left = below.path().join(format!("{PREFIX}left"));
         fs::create_dir(&left).unwrap();
         fs::write(left.join("copy.db"), "half").unwrap();
-        let Scratch { folder, _lock: lock } = Scratch::new_in(below.path()).unwrap().unwrap();
+        let Scratch { folder, _lock: lock } = Scratch::new_in(below.path()).unwrap();
         assert_eq!(folder.path().metadata().unwrap().mode() & 0o777, 0o700);
         fs::create_dir(below.path().join("another's")).unwrap();
         sweep(below.path());
@@ -105,6 +115,30 @@ mod tests {
         drop(lock);
         sweep(below.path());
         assert!(!folder.path().exists());
+    }
+
+    /// Others look for leftovers at the same time, and find a directory that is made but not locked so far.
+    #[test]
+    fn one_is_had_while_others_sweep() {
+        let below = tempfile::tempdir().unwrap();
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let sweeping = || {
+                while !is_over.load(Ordering::Relaxed) {
+                    sweep(below.path());
+                }
+            };
+            scope.spawn(sweeping);
+            scope.spawn(sweeping);
+            for _ in 0..500 {
+                let scratch = Scratch::new_in(below.path());
+                if !scratch.is_ok_and(|scratch| scratch.path().is_dir()) {
+                    is_over.store(true, Ordering::Relaxed);
+                    panic!("none was had, or it was removed");
+                }
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
     }
 
     #[test]

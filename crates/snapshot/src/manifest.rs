@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use agentctl_model::{Coverage, CoverageKind};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -51,6 +52,38 @@ pub struct SourceEntry {
     pub adapter: String,
     pub root: PathBuf,
     pub store: Option<PathBuf>,
+    /// How it was heard, if not completely.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unheard: Option<UnheardSource>,
+}
+
+/// How a source was heard that did not tell everything.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UnheardSource {
+    pub coverage: CoverageKind,
+    pub error: Option<String>,
+    pub warnings: Vec<String>,
+    /// How long it was waited for.
+    pub timeout_ms: u64,
+}
+
+impl UnheardSource {
+    /// Whether the source said anything about its sessions.
+    pub(crate) fn has_answered(&self) -> bool {
+        matches!(self.coverage, CoverageKind::Complete | CoverageKind::Partial)
+    }
+
+    /// The same as the fleet says it.
+    pub(crate) fn coverage(&self) -> Coverage {
+        match self.coverage {
+            CoverageKind::Complete => Coverage::Complete,
+            CoverageKind::Partial => Coverage::Partial,
+            CoverageKind::NotInstalled => Coverage::NotInstalled,
+            CoverageKind::TimedOut => Coverage::TimedOut { after_ms: self.timeout_ms },
+            CoverageKind::Failed => Coverage::Failed { error: self.error.clone().unwrap_or_default() },
+        }
+    }
 }
 
 /// One record.

@@ -11,13 +11,13 @@ use agentctl_adapters::Root;
 use agentctl_adapters::sqlite::excerpt;
 use agentctl_files::own;
 use agentctl_files::scratch::{self, Scratch};
-use agentctl_fleet::{Fleet, KernelLock, Moment, Source};
+use agentctl_fleet::{Fleet, KernelLock, Moment, Source, Unheard};
 use agentctl_model::{Error, Session, SourceReport, Surveyed};
 use serde_json::Value;
 
 use crate::archive::{self, LARGEST_FILE, MOST_PARTS};
 use crate::kernel::Replayed;
-use crate::manifest::{FileEntry, Manifest, SourceEntry, VERSION};
+use crate::manifest::{FileEntry, Manifest, SourceEntry, UnheardSource, VERSION};
 
 /// How long a source may make no progress; its files are here.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -48,7 +48,6 @@ impl Replay {
         let below = scratch::place(home);
         scratch::sweep(&below);
         let folder = Scratch::new_in(&below).map_err(named)?;
-        let folder = folder.ok_or_else(|| named(io::Error::other("another process removed its folder")))?;
         let inside = agentctl_files::real_path(folder.path()).map_err(named)?;
         write(&manifest, &parts.files, &inside).map_err(named)?;
         let held = hold(&manifest, &inside).map_err(named)?;
@@ -61,9 +60,23 @@ impl Replay {
         let known = agentctl_adapters::registry();
         let source = |entry: &SourceEntry| {
             let adapter = *known.iter().find(|adapter| adapter.card().name == entry.adapter)?;
+            let is_folder = adapter.gateway().is_none() && entry.root.is_absolute();
+            // No server is asked in a replay, so there is one only as a source that was not heard.
+            if !is_folder && entry.unheard.as_ref().is_none_or(UnheardSource::has_answered) {
+                return None;
+            }
             let store = entry.store.as_deref().and_then(|store| self.here(store));
-            let root = Root { path: self.here(&entry.root)?, store, keys: None };
-            (adapter.gateway().is_none()).then_some(Source { adapter, root, timeout: TIMEOUT })
+            let root = Root { path: self.root_here(entry)?, store, keys: None };
+            Some(Source { adapter, root, timeout: TIMEOUT })
+        };
+        let unheard = |entry: &SourceEntry| {
+            let unheard = entry.unheard.as_ref()?;
+            Some(Unheard {
+                adapter: entry.adapter.clone(),
+                root: self.root_here(entry)?,
+                coverage: unheard.coverage(),
+                warnings: unheard.warnings.clone(),
+            })
         };
         let sources: Vec<Source> = manifest.sources.iter().filter_map(source).collect();
         let places =
@@ -77,6 +90,7 @@ impl Replay {
             at: manifest.taken_at,
             host: manifest.host.clone(),
             branches: manifest.branches.clone(),
+            unheard: manifest.sources.iter().filter_map(unheard).collect(),
         };
         let fleet = Fleet::new(sources, Arc::new(kernel)).at_moment(moment);
         match manifest.launches.as_deref().and_then(|launches| self.here(launches)) {
@@ -92,6 +106,11 @@ impl Replay {
             Some(((file.device, file.inode), (found.dev(), found.ino())))
         });
         files.collect()
+    }
+
+    /// The root of a source as it is here. The address of a server stays.
+    fn root_here(&self, source: &SourceEntry) -> Option<PathBuf> {
+        if source.root.is_absolute() { self.here(&source.root) } else { Some(source.root.clone()) }
     }
 
     /// A path of that machine, as it is here.

@@ -11,7 +11,7 @@ use agentctl_files::trace::{Touched, traced};
 use agentctl_fleet::keep::launches::Ledger;
 use agentctl_fleet::read::recover::is_of;
 use agentctl_fleet::{Fleet, Query, Since, Source, Wanted};
-use agentctl_model::{Environ, Error, SessionKey, Surveyed, Witness};
+use agentctl_model::{CoverageKind, Environ, Error, SessionKey, SourceReport, Surveyed, Witness};
 use jiff::Timestamp;
 use ruzstd::decoding::StreamingDecoder;
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
@@ -20,8 +20,8 @@ use crate::archive::{
     LARGEST_PART, LARGEST_WHOLE, MOST_PARTS, Parts, is_beside_a_database, is_database, pack,
 };
 use crate::kernel::Recorder;
-use crate::manifest::{FileEntry, Manifest, NotCarried, SourceEntry, VERSION};
-use crate::redact::{Redactor, is_known_word};
+use crate::manifest::{FileEntry, Manifest, NotCarried, SourceEntry, UnheardSource, VERSION};
+use crate::redact::{IN_A_SERVER, LIVE_ANSWER, Redactor, is_known_word};
 
 /// How many sessions a snapshot may hold.
 pub const MOST_SESSIONS: usize = 500;
@@ -77,13 +77,13 @@ impl Snapshot {
 pub fn take(fleet: &Fleet, selection: &Selection, of: &Circumstances<'_>) -> Result<Snapshot, Error> {
     let recorder = Arc::new(Recorder::new(fleet.shared_kernel()));
     let watched = fleet.seen_by(recorder.clone());
-    let (sessions, touched) = traced(|| survey(&watched, selection));
+    let ((sessions, heard), touched) = traced(|| survey(&watched, selection));
     if sessions.len() > MOST_SESSIONS {
         let message = format!("these are {} sessions, and a snapshot holds {MOST_SESSIONS}", sessions.len());
         return Err(Error::usage(message).hint("name the sessions that matter, or a shorter --since"));
     }
     let mut not_carried = Vec::new();
-    let sources = sources(&watched, &sessions, &mut not_carried);
+    let mut sources = sources(&watched, &sessions, &heard, &mut not_carried);
     let launches = watched.launches_folder().map(Path::to_owned);
     let ours = launches.as_deref().map(|folder| launches_of(folder, &sessions)).unwrap_or_default();
     let roots: Vec<PathBuf> = sources
@@ -120,6 +120,9 @@ pub fn take(fleet: &Fleet, selection: &Selection, of: &Circumstances<'_>) -> Res
             Err(why) => not_carried.push(NotCarried { what: path.display().to_string(), why }),
         }
     }
+    for source in &mut sources {
+        source.forget_what_is_seen_again(&entries);
+    }
     let locked: HashSet<(u64, u64)> = entries.iter().map(|entry| (entry.device, entry.inode)).collect();
     let mut held: Vec<PathBuf> = ours.into_iter().filter(|launch| is_held(launch)).collect();
     held.sort();
@@ -148,46 +151,78 @@ pub fn take(fleet: &Fleet, selection: &Selection, of: &Circumstances<'_>) -> Res
     Ok(Snapshot { manifest, sessions, files })
 }
 
-fn survey(fleet: &Fleet, selection: &Selection) -> Vec<Surveyed> {
-    let found = match selection {
-        Selection::Live => fleet.survey(&Query { subagents: true, ..Query::new(Wanted::Live) }).sessions,
-        Selection::All(since) => {
-            let query = Query { subagents: true, ..Query::new(Wanted::All { since: *since }) };
-            fleet.survey(&query).sessions
-        }
-        Selection::These(keys) => {
-            let each = keys.iter().flat_map(|key| fleet.survey(&Query::one(key)).sessions);
-            each.filter(|found| keys.contains(&found.key)).collect()
-        }
+/// The sessions, and how the sources were heard.
+fn survey(fleet: &Fleet, selection: &Selection) -> (Vec<Surveyed>, Vec<SourceReport>) {
+    let all = |wanted: Wanted| vec![fleet.survey(&Query { subagents: true, ..Query::new(wanted) })];
+    let (mut found, mut heard) = (Vec::new(), Vec::new());
+    let surveys = match selection {
+        Selection::Live => all(Wanted::Live),
+        Selection::All(since) => all(Wanted::All { since: *since }),
+        Selection::These(keys) => keys.iter().map(|key| fleet.survey(&Query::one(key))).collect(),
     };
+    for survey in surveys {
+        found.extend(survey.sessions);
+        heard.extend(survey.sources);
+    }
+    if let Selection::These(keys) = selection {
+        found.retain(|found| keys.contains(&found.key));
+    }
     for surveyed in found.iter().take(MOST_SESSIONS) {
         // As `status` and `logs` read it.
         fleet.survey(&Query { usage: true, whole_texts: true, ..Query::one(&surveyed.key) });
         let _ = fleet.read(surveyed, ENTRIES);
     }
-    found
+    (found, heard)
 }
 
-/// The places that were read. One that is no folder cannot be carried.
-fn sources(fleet: &Fleet, sessions: &[Surveyed], not_carried: &mut Vec<NotCarried>) -> Vec<SourceEntry> {
+/// The places that were read. One that is no folder cannot be carried, and is kept as one that was not heard.
+fn sources(
+    fleet: &Fleet,
+    sessions: &[Surveyed],
+    heard: &[SourceReport],
+    not_carried: &mut Vec<NotCarried>,
+) -> Vec<SourceEntry> {
     let mut sources = Vec::new();
     for source in fleet.sources() {
         let adapter = source.name().to_owned();
-        if source.adapter.gateway().is_some() || !source.root.path.is_absolute() {
-            let what = format!("{adapter} at {}", source.root.path.display());
-            let why = "its sessions are in a server, which cannot be packed".to_owned();
+        let root = source.root.path.clone();
+        let is_this = |report: &&SourceReport| report.adapter == adapter && Path::new(&report.root) == root;
+        // A session that was asked for alone may have been heard better than another one of its source.
+        let report = heard.iter().filter(is_this).max_by_key(|report| badness(report.coverage));
+        let mut unheard = report.map(|report| UnheardSource {
+            coverage: report.coverage,
+            error: report.error.clone(),
+            warnings: report.warnings.clone(),
+            timeout_ms: u64::try_from(source.timeout.as_millis()).unwrap_or(u64::MAX),
+        });
+        if source.adapter.gateway().is_some() || !root.is_absolute() {
+            if let Some(answered) = unheard.as_mut().filter(|one| one.has_answered()) {
+                (answered.coverage, answered.error) = (CoverageKind::Failed, Some(IN_A_SERVER.to_owned()));
+            }
             if sessions.iter().any(|surveyed| surveyed.key.adapter == adapter) {
-                not_carried.push(NotCarried { what, why });
+                let what = format!("{adapter} at {}", root.display());
+                not_carried.push(NotCarried { what, why: IN_A_SERVER.to_owned() });
+            }
+            if source.adapter.gateway().is_some() && unheard.is_some() {
+                sources.push(SourceEntry { adapter, root, store: None, unheard });
             }
             continue;
         }
-        sources.push(SourceEntry {
-            adapter,
-            root: source.root.path.clone(),
-            store: source.root.store.clone(),
-        });
+        // That an agent is not installed is seen again.
+        let is_worse = |one: &UnheardSource| badness(one.coverage) > 0;
+        let unheard = unheard.filter(is_worse);
+        sources.push(SourceEntry { adapter, root, store: source.root.store.clone(), unheard });
     }
     sources
+}
+
+/// How far a source is from being heard.
+fn badness(coverage: CoverageKind) -> u8 {
+    match coverage {
+        CoverageKind::Complete | CoverageKind::NotInstalled => 0,
+        CoverageKind::Partial => 1,
+        CoverageKind::TimedOut | CoverageKind::Failed => 2,
+    }
 }
 
 /// The launch records of these sessions.
@@ -329,8 +364,22 @@ fn said_by_servers(sessions: &[Surveyed], not_carried: &mut Vec<NotCarried>) {
     };
     for surveyed in sessions.iter().filter(asked) {
         let what = format!("what the server of {} {} said", surveyed.key.adapter, surveyed.key.id);
-        let why = "a live answer is in no record, so its status may differ".to_owned();
-        not_carried.push(NotCarried { what, why });
+        not_carried.push(NotCarried { what, why: LIVE_ANSWER.to_owned() });
+    }
+}
+
+impl SourceEntry {
+    /// What is wrong with a record that is carried is seen again in a replay, by whoever reads that record.
+    fn forget_what_is_seen_again(&mut self, carried: &[FileEntry]) {
+        let Some(unheard) = self.unheard.as_mut().filter(|one| one.coverage == CoverageKind::Partial) else {
+            return;
+        };
+        let is_seen_again =
+            |warning: &String| carried.iter().any(|file| warning.starts_with(&*file.path.to_string_lossy()));
+        unheard.warnings.retain(|warning| !is_seen_again(warning));
+        if unheard.warnings.is_empty() {
+            self.unheard = None;
+        }
     }
 }
 
@@ -343,6 +392,11 @@ impl Manifest {
         for source in &mut self.sources {
             source.root = path(&source.root);
             source.store = source.store.as_ref().map(path);
+            if let Some(unheard) = &mut source.unheard {
+                for reason in unheard.error.iter_mut().chain(&mut unheard.warnings) {
+                    *reason = redactor.reason(reason);
+                }
+            }
         }
         self.launches = self.launches.as_ref().map(path);
         self.held = self.held.iter().map(path).collect();
@@ -352,6 +406,8 @@ impl Manifest {
         let branches = std::mem::take(&mut self.branches).into_iter();
         self.branches =
             branches.map(|(cwd, branch)| (redactor.value(&cwd), redactor.value(&branch))).collect();
-        self.not_carried.iter_mut().for_each(|one| one.what = redactor.value(&one.what));
+        for one in &mut self.not_carried {
+            (one.what, one.why) = (redactor.value(&one.what), redactor.reason(&one.why));
+        }
     }
 }

@@ -46,7 +46,10 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
         let name = entry.file_name().unwrap().to_string_lossy().into_owned();
         if entry.is_dir() && name != "tests" {
             found.extend(sources(&entry));
-        } else if entry.extension().is_some_and(|extension| extension == "rs") && !name.ends_with("tests.rs")
+        } else if entry.extension().is_some_and(|extension| extension == "rs")
+            && !name.ends_with("tests.rs")
+            // What only the fuzzer reaches reads nothing.
+            && name != "fuzzing.rs"
         {
             found.push(entry);
         }

@@ -42,6 +42,34 @@ const PHRASES: [&str; 11] = [
     "claude bg-",
 ];
 
+/// Why the sessions of a gateway are not in a snapshot.
+pub(crate) const IN_A_SERVER: &str = "its sessions are in a server, which cannot be packed";
+
+/// Why a live answer is not in a snapshot.
+pub(crate) const LIVE_ANSWER: &str = "a live answer is in no record, so its status may differ";
+
+/// Why something could not be read: words of ours, of the system and of the database library, without names.
+const REASONS: [&str; 18] = [
+    IN_A_SERVER,
+    LIVE_ANSWER,
+    "it is a database that no reader reads",
+    "it is compressed and too large",
+    "its name is no text",
+    "is a directory, not a regular file",
+    "is not a regular file",
+    "holds no readable record",
+    "database disk image is malformed",
+    "file is not a database",
+    "database is locked",
+    "unable to open database file",
+    "disk I/O error",
+    "No such file or directory (os error 2)",
+    "Input/output error (os error 5)",
+    "Permission denied (os error 13)",
+    "Not a directory (os error 20)",
+    "Too many levels of symbolic links (os error 40)",
+];
+
 /// A name that is longer than this is no name.
 const LONGEST_NAME: usize = 4096;
 
@@ -119,6 +147,13 @@ impl Redactor {
         out
     }
 
+    /// Why something was not read. A reason that is known stays, and what stands before it is replaced.
+    pub(crate) fn reason(&self, words: &str) -> String {
+        let known = REASONS.iter().find(|reason| words.ends_with(**reason));
+        let about = known.and_then(|known| words.strip_suffix(*known)).unwrap_or(words);
+        format!("{}{}", self.value(about), known.copied().unwrap_or_default())
+    }
+
     /// A word of a command line: a switch that is read stays, and its value is replaced.
     pub(crate) fn argument(&self, word: &str) -> String {
         match word.split_once('=') {
@@ -192,16 +227,15 @@ impl Redactor {
             && run.bytes().all(|byte| byte.is_ascii_hexdigit() && !byte.is_ascii_uppercase())
             && run.bytes().any(|byte| byte.is_ascii_digit());
         let letters: &[u8] = if is_hex { b"abcdef" } else { b"abcdefghijklmnopqrstuvwxyz" };
-        let mut noise: Vec<u8> = Vec::new();
-        for block in 0_u32.. {
-            if noise.len() >= run.len() {
-                break;
-            }
-            let mut context = hmac::Context::with_key(&self.key);
-            context.update(&attempt.to_le_bytes());
-            context.update(&block.to_le_bytes());
-            context.update(run.as_bytes());
-            noise.extend_from_slice(context.sign().as_ref());
+        let mut context = hmac::Context::with_key(&self.key);
+        context.update(&attempt.to_le_bytes());
+        context.update(run.as_bytes());
+        let mut block = context.sign();
+        let mut noise = block.as_ref().to_vec();
+        // A run may be as long as a file, so it is read once, and not for every block.
+        while noise.len() < run.len() {
+            block = hmac::sign(&self.key, block.as_ref());
+            noise.extend_from_slice(block.as_ref());
         }
         let pick = |from: &[u8], noise: u8| char::from(from[usize::from(noise) % from.len()]);
         let replace = |(byte, noise): (u8, u8)| match byte {
@@ -343,6 +377,15 @@ mod tests {
         ] {
             assert_ne!(redactor.name(other), other);
         }
+    }
+
+    /// Who reads the run again for every few letters takes hours for it.
+    #[test]
+    fn a_word_as_long_as_a_file_is_replaced_at_once() {
+        let word = "secret7".repeat(1 << 18);
+        let other = redactor().contents(&word);
+        assert_eq!(other.len(), word.len());
+        assert!(!other.contains("secret"));
     }
 
     #[test]
