@@ -9,6 +9,7 @@ mod bench;
 mod checks;
 mod corpus;
 mod dist;
+mod fuzz;
 mod replay;
 mod workspace;
 
@@ -47,6 +48,8 @@ enum Chore {
     Corpus(CorpusArgs),
     /// Make a static agentctl as an archive, a .deb and an .rpm, with checksums
     Dist(DistArgs),
+    /// Feed every parser with inputs that a fuzzer makes up, beginning with what real agents wrote
+    Fuzz(FuzzArgs),
     /// Make the pictures of the README again, from real agents in a demo home
     Pictures,
     /// Make a test case of a snapshot
@@ -64,6 +67,25 @@ struct ChaosArgs {
     /// Print each fault as it comes
     #[arg(long)]
     trace: bool,
+}
+
+#[derive(Args)]
+struct FuzzArgs {
+    /// How long, for all targets together
+    #[arg(long, default_value_t = 30)]
+    minutes: u64,
+    /// Only this target; may be repeated
+    #[arg(long = "target", value_name = "TARGET")]
+    targets: Vec<String>,
+    /// Name the targets and what each reads
+    #[arg(long)]
+    list: bool,
+    /// How many targets run side by side
+    #[arg(long, default_value_t = 1)]
+    jobs: usize,
+    /// Run one target with this input once, such as the file of a finding
+    #[arg(long, value_name = "FILE")]
+    input: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -269,6 +291,9 @@ fn run() -> anyhow::Result<ExitCode> {
         Chore::Dist(args) => {
             let options = dist::Options { target: args.target, out: args.out, program: args.program };
             dist::run(&options).map(|()| ExitCode::SUCCESS)
+        }
+        Chore::Fuzz(FuzzArgs { minutes, targets, list, jobs, input }) => {
+            fuzz::run(&fuzz::Options { minutes, targets, list, jobs, input })
         }
         Chore::Pictures => pictures(),
         Chore::Chaos(args) => chaos(&args),

@@ -9,6 +9,8 @@ pub mod cancel;
 mod card;
 pub mod control;
 pub mod feed;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 pub mod gateway;
 pub mod hold;
 pub mod join;

@@ -282,7 +282,10 @@ fn a_file_that_did_not_change_is_counted_once() {
         let (read, first) = asked(&memory);
         let (read_again, second) = asked(&memory);
         assert!(written.running || read >= size, "{}: {read} of {size}", written.name());
-        assert!(read_again < size / 3, "{} read {read_again} of {size} again", written.name());
+        // What a file says is remembered only where this kernel alone serves it.
+        let is_remembered = agentctl_files::is_served_here(&fs::File::open(&file).unwrap());
+        let most = if is_remembered { 4096 } else { size / 3 };
+        assert!(read_again < most, "{} read {read_again} of {size} again", written.name());
         assert_eq!(format!("{first:?}"), format!("{second:?}"), "{}", written.name());
         // One more reply is one more token.
         fs::write(&file, [written.lines(b""), (written.reply)(REPLIES + 1).into_bytes()].concat()).unwrap();

@@ -6,6 +6,8 @@ mod cli;
 mod daemon_context;
 mod exit_codes;
 mod failure;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod interrupt;
 mod link;
 mod mcp;
@@ -29,6 +31,7 @@ use crate::surroundings::Surroundings;
 /// A list of ten thousand sessions makes a few hundred thousand small allocations on several threads; the
 /// system's allocator spends a fifth of the total time on page faults for them. Without huge pages (`no_thp`) a small
 /// process stays small: with them, an idle server would hold nine megabytes that it does not use.
+#[cfg(not(fuzzing))]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

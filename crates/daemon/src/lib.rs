@@ -21,6 +21,8 @@ pub use fuses::{FuseList, Fuses, SessionStopper, deadline};
 pub use home::{DaemonLock, Home, HomeError};
 pub use run::in_process::{InProcess, serve_in_process};
 pub use run::{Ended, Options, RunError, run};
+#[cfg(fuzzing)]
+pub use serve::api::fuzzing;
 pub use serve::api::{
     DaemonStatus, Messages, Planned, WebClosed, WebInvitation, document as openapi,
     document_text as openapi_text, timeline_pairs, usage_pairs,

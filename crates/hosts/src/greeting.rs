@@ -65,6 +65,15 @@ pub(crate) fn search(bytes: &[u8]) -> Search {
     }
 }
 
+/// Whether a greeting is found in these bytes, and where it ends.
+#[cfg(fuzzing)]
+pub fn fuzz(bytes: &[u8]) -> Option<usize> {
+    match search(bytes) {
+        Search::Found(_, end) => Some(end),
+        Search::NotYet | Search::Never(_) => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

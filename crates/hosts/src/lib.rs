@@ -17,6 +17,8 @@ mod road;
 pub mod ssh;
 
 pub use failure::{RoadFailure, Step};
+#[cfg(fuzzing)]
+pub use greeting::fuzz as fuzz_greeting;
 pub use greeting::{Greeting, MARK};
 pub use here::LocalRoad;
 pub use instance::instance;

@@ -137,10 +137,10 @@ impl Home {
         self.gateway.is_some()
     }
 
-    /// What a list reads of a home, with this memory.
-    pub(crate) fn listed(&self, memory: Option<Arc<Memory>>) -> Harvest {
+    /// What a list reads of a home, with this memory; with `usage` everything is counted too.
+    pub(crate) fn listed(&self, usage: bool, memory: Option<Arc<Memory>>) -> Harvest {
         let all = Scope::new(Reach::All { since: None });
-        let scope = Scope { subagents: true, text_limit: Some(200), memory, ..all };
+        let scope = Scope { subagents: true, usage, calls: usage, text_limit: Some(200), memory, ..all };
         self.adapter.survey(&self.root, &scope)
     }
 

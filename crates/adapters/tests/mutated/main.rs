@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod homes;
+mod invented;
 mod remembered;
 
 use std::collections::BTreeSet;
@@ -11,9 +12,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use agentctl_adapters::{Adapter, registry};
-use agentctl_model::text::clean_cut;
 use agentctl_model::{Coverage, Found};
 use homes::Home;
+use invented::invented;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
@@ -65,13 +66,6 @@ fn harmed(bytes: &[u8], harms: &[Harm]) -> Vec<u8> {
     bytes
 }
 
-/// The sum of every number in the bytes: no correct total is larger.
-fn largest_total(bytes: &[u8]) -> u64 {
-    let numbers = bytes.split(|byte| !byte.is_ascii_digit());
-    let values = numbers.filter_map(|digits| std::str::from_utf8(digits).ok()?.parse::<u64>().ok());
-    values.fold(0, u64::saturating_add)
-}
-
 /// The sessions in other files.
 fn apart_from(file: &Path, found: &[Found]) -> BTreeSet<(String, PathBuf)> {
     let apart = found.iter().filter(|session| session.place != file);
@@ -82,10 +76,6 @@ fn apart_from(file: &Path, found: &[Found]) -> BTreeSet<(String, PathBuf)> {
 fn check(home: &Home, whole: &[Found], file: &Path, bytes: &[u8]) -> Result<(), TestCaseError> {
     fs::write(file, bytes).unwrap();
     let harvest = home.survey();
-    let contents = home.contents();
-    let contains = |text: &str| memchr::memmem::find(&contents, text.as_bytes()).is_some();
-    let shown = clean_cut(&String::from_utf8_lossy(&contents), None);
-    let folded = shown.split_whitespace().collect::<Vec<_>>().join(" ");
     let shared = home.is_shared(file);
     let told = match harvest.coverage {
         Coverage::Complete | Coverage::Partial => true,
@@ -96,27 +86,8 @@ fn check(home: &Home, whole: &[Found], file: &Path, bytes: &[u8]) -> Result<(), 
     if !shared {
         prop_assert_eq!(apart_from(file, &harvest.found), apart_from(file, whole));
     }
-    // Either literally or in JSON spelling.
-    let is_written = |text: &str| {
-        let quoted = serde_json::to_string(text).unwrap();
-        contains(text) || contains(quoted.trim_matches('"'))
-    };
-    for session in &harvest.found {
-        prop_assert!(is_written(&session.id), "id {:?}", session.id);
-        if let Some(cwd) = &session.facts.cwd {
-            // Bytes that are not text, and escapes, are read as other characters, control characters are not
-            // shown, and YAML joins the lines of a value.
-            let plain = cwd.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');
-            let written = is_written(cwd) || shown.contains(cwd) || folded.contains(cwd) || contains("\\u");
-            prop_assert!(!plain || written, "cwd {cwd}");
-        }
-        if let Some(tokens) = session.facts.tokens {
-            let largest = largest_total(&contents);
-            for part in [tokens.input, tokens.output, tokens.cache_read, tokens.cache_write] {
-                prop_assert!(part.unwrap_or(0) <= largest, "{tokens:?}");
-            }
-        }
-    }
+    let invented = invented(&harvest.found, &home.contents());
+    prop_assert!(invented.is_none(), "{}", invented.unwrap_or_default());
     Ok(())
 }
 

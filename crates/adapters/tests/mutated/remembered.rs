@@ -66,9 +66,11 @@ fn next_tick(home: &Home) {
 fn check(home: &Home) {
     let memory = Arc::new(Memory::new(|| Timestamp::MAX));
     let same = |when: &str| {
-        let alone = home.listed(None);
-        let with = home.listed(Some(memory.clone()));
-        assert_eq!(with, alone, "{} {when}", home.name);
+        for usage in [false, true] {
+            let alone = home.listed(usage, None);
+            let with = home.listed(usage, Some(memory.clone()));
+            assert_eq!(with, alone, "{} {when}, usage {usage}", home.name);
+        }
         next_tick(home);
     };
     next_tick(home);

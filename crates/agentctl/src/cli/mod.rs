@@ -12,7 +12,7 @@ mod config;
 mod coverage;
 mod daemon;
 mod doctor;
-mod events;
+pub(crate) mod events;
 mod explain;
 mod fuse;
 mod fuses;
@@ -21,7 +21,7 @@ pub(crate) mod host_args;
 mod hosts;
 mod inbox;
 mod interrupt;
-mod launch;
+pub(crate) mod launch;
 mod list;
 mod lock;
 mod locks;
@@ -244,8 +244,10 @@ fn list_flags() -> Vec<clap::Id> {
 /// Parses the command line of this process.
 pub(crate) fn parse() -> Result<Cli, clap::Error> {
     let typed: Vec<OsString> = std::env::args_os().collect();
-    let command = command().color(colour_of_help(&typed));
-    understood(command, &typed)
+    // To say its version, the program need not build all its commands, which takes longer than everything else.
+    let is_version = matches!(&typed[..], [_, word] if word == "--version" || word == "-V");
+    let command = if is_version { clap::Command::new("agentctl").version(VERSION) } else { command() };
+    understood(command.color(colour_of_help(&typed)), &typed)
 }
 
 fn understood(mut command: clap::Command, typed: &[OsString]) -> Result<Cli, clap::Error> {

@@ -89,7 +89,7 @@ pub(crate) enum Incoming {
     },
 }
 
-pub(super) fn parse(line: &[u8]) -> Incoming {
+pub(crate) fn parse(line: &[u8]) -> Incoming {
     let nonsense = |id, fault| Incoming::Nonsense { id, fault };
     let mut object = match serde_json::from_slice(line) {
         Ok(Value::Object(object)) => object,

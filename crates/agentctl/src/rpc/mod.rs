@@ -3,7 +3,7 @@
 //! One thread reads. What can be answered at once is answered by it, in order; every other request has a thread of its
 //! own, so that a slow one delays nobody. Nonsense is answered with an error and changes nothing else.
 
-mod message;
+pub(crate) mod message;
 mod wire;
 
 use std::io::{self, Read};

@@ -287,6 +287,20 @@ mod tests {
         Settings::parse(text, &environ(&[]))
     }
 
+    proptest::proptest! {
+        #[test]
+        fn every_text_has_settings_and_its_mistakes_have_words(
+            text in r#"((\[\[?)?(adapter|adapters|hosts|acp|nats|notify|prices|retention|webhook|codex|box|http|x)(\.(roots|gateways|y|"é"))?(\]\]?)?( ?= ?("[a-z:/0-9é]{0,5}"|[0-9.e-]{1,4}|\[|\{a=1|true)[\]}]?)?\n){0,6}"#,
+        ) {
+            let settings = parse(&text);
+            for mistake in &settings.mistakes {
+                proptest::prop_assert!(!mistake.to_string().is_empty());
+                proptest::prop_assert!(mistake.line.is_none_or(|line| line <= text.lines().count() + 1));
+            }
+            proptest::prop_assert_eq!(parse(&text), settings);
+        }
+    }
+
     fn only_mistake(text: &str) -> Mistake {
         let mut mistakes = parse(text).mistakes;
         assert_eq!(mistakes.len(), 1, "{text:?}: {mistakes:?}");

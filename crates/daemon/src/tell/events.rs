@@ -128,7 +128,8 @@ impl Hub {
     pub(crate) fn after(&self, number: u64, most: usize) -> Read {
         let ring = self.ring();
         let oldest = ring.next - ring.events.len() as u64;
-        if number + 1 < oldest || number >= ring.next {
+        // A cursor may name any number, the largest too.
+        if number >= ring.next || number + 1 < oldest {
             return Read::Missed;
         }
         let skip = usize::try_from(number + 1 - oldest).unwrap_or(usize::MAX);
@@ -164,7 +165,10 @@ mod tests {
         assert_eq!(numbers(hub.after(hub.number("life-2").unwrap(), 9)), Some(vec![3, 4, 5]));
         assert_eq!(numbers(hub.after(0, 2)), Some(vec![1, 2]));
         assert_eq!(numbers(hub.after(5, 9)), Some(vec![]));
-        assert_eq!(numbers(hub.after(6, 9)), None, "a cursor of the future is not ours");
+        for future in ["life-6", "life-18446744073709551615"] {
+            let number = hub.number(future).unwrap();
+            assert_eq!(numbers(hub.after(number, 9)), None, "a cursor of the future is not ours");
+        }
         assert_eq!(hub.number("other-2"), None);
         assert_eq!(hub.number("nonsense"), None);
         for _ in 0..KEPT {

@@ -50,7 +50,8 @@ pub enum Since {
 impl fmt::Display for Since {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Back(duration) => write!(out, "{}ms", duration.as_millis()),
+            // In two parts: the longest time has more milliseconds than a number can hold.
+            Self::Back(duration) => write!(out, "{}s{}ms", duration.as_secs(), duration.subsec_millis()),
             Self::Moment(moment) => write!(out, "{moment}"),
             Self::Ever => out.write_str("all"),
         }
@@ -119,7 +120,8 @@ mod tests {
         );
         assert_eq!(Since::parse("99999999w").unwrap().start(now), None);
         assert!(Since::parse("yesterday").is_err());
-        for since in [Since::DEFAULT, Since::Ever, Since::Moment(now)] {
+        let longest = Since::Back(Duration::new(u64::MAX, 999_000_000));
+        for since in [Since::DEFAULT, Since::Ever, Since::Moment(now), longest] {
             assert_eq!(Since::parse(&since.to_string()), Ok(since));
         }
     }

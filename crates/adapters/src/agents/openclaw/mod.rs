@@ -4,6 +4,8 @@
 mod acts;
 mod client;
 mod conversation;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod list;
 mod natives;
 mod session;

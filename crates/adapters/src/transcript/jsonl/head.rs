@@ -4,6 +4,7 @@ use std::io;
 use std::ops::{ControlFlow, Range};
 
 use super::ReadAt;
+use super::scan::fill;
 use super::scratch::{grow, with_scratch};
 
 /// One piece of the beginning of a file.
@@ -65,7 +66,8 @@ fn read_lines(
     while filled < limit {
         crate::cancel::step()?;
         grow(bytes, window, 0..filled, false);
-        let got = source.read_at(&mut bytes[filled..window.min(limit)], filled as u64)?;
+        // The window grows because it was full, not because a file system gives few bytes at once.
+        let got = fill(source, &mut bytes[filled..window.min(limit)], filled as u64)?;
         filled += got;
         while let Some(length) = memchr::memchr(b'\n', &bytes[given..filled]) {
             let line = &bytes[given..given + length];
@@ -87,6 +89,9 @@ fn read_lines(
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
+    use super::super::whole::scan_whole;
     use super::*;
 
     fn lines(bytes: &[u8], budget: usize) -> Vec<String> {
@@ -108,5 +113,59 @@ mod tests {
         assert_eq!(lines(b"a", 100), ["a"]);
         assert_eq!(lines(b"a\nbcd", 3), ["a"], "the budget ended in the middle of it");
         assert!(lines(b"", 100).is_empty());
+    }
+
+    /// A file of which each read gives few bytes, as some file systems do.
+    struct Trickle<'a>(&'a [u8], usize);
+
+    impl ReadAt for Trickle<'_> {
+        fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+            let length = buffer.len().min(self.1);
+            self.0.read_at(&mut buffer[..length], offset)
+        }
+    }
+
+    #[test]
+    fn a_file_that_comes_byte_by_byte_takes_no_more_memory_than_any_other() {
+        let bytes = b"first\nsecond".repeat(4);
+        let mut lines = 0;
+        let take = |_: Piece<'_>| {
+            lines += 1;
+            ControlFlow::Continue(())
+        };
+        scan_head(&Trickle(&bytes, 1), bytes.len() as u64, (16, 1 << 20), take).unwrap();
+        assert!(lines >= 5, "{lines}");
+        let held = with_scratch(|scratch| scratch.len());
+        assert!(held <= 64, "{held} bytes for a file of {}", bytes.len());
+    }
+
+    proptest! {
+        #[test]
+        fn a_file_has_the_same_lines_from_the_front_and_as_a_whole_in_pieces_of_any_size(
+            bytes in prop::collection::vec(prop_oneof![Just(b'\n'), Just(b'\r'), any::<u8>()], 0..200),
+            piece in 1_usize..40,
+            window in 1_usize..40,
+        ) {
+            let without = |line: &[u8]| line.strip_suffix(b"\r").unwrap_or(line).to_vec();
+            let mut expected: Vec<Vec<u8>> = bytes.split(|byte| *byte == b'\n').map(without).collect();
+            let mut whole = Vec::new();
+            scan_whole(&Trickle(&bytes, piece), |line| whole.push(without(line))).unwrap();
+            let mut head = Vec::new();
+            let take = |piece: Piece<'_>| {
+                match piece {
+                    Piece::Line(line) => head.push(line.to_vec()),
+                    Piece::Last(line) => head.push(without(line)),
+                    Piece::Fragment(_) => {}
+                }
+                ControlFlow::Continue(())
+            };
+            scan_head(&Trickle(&bytes, piece), bytes.len() as u64, (window, 1 << 20), take).unwrap();
+            // What follows the last line break is a line only if there is something.
+            if bytes.last().is_none_or(|last| *last == b'\n') {
+                expected.pop();
+            }
+            prop_assert_eq!(&whole, &expected);
+            prop_assert_eq!(&head, &expected);
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Opens a file that may be anything: a FIFO, a directory, a symlink loop, another user's file.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::path::Path;
 
@@ -46,9 +46,13 @@ impl Opened {
 /// Opens a regular file without ever blocking; anything else is an error that says what it is.
 pub fn open_regular(path: &Path) -> io::Result<Opened> {
     let (file, metadata) = agentctl_files::open_regular(path)?;
-    let modified = metadata.modified().ok().and_then(|time| Timestamp::try_from(time).ok());
     let state = FileState::of(&metadata);
-    Ok(Opened { file, size: metadata.len(), modified, state })
+    Ok(Opened { file, size: metadata.len(), modified: modified(&metadata), state })
+}
+
+/// When the file was last written.
+pub fn modified(found: &Metadata) -> Option<Timestamp> {
+    found.modified().ok().and_then(|time| Timestamp::try_from(time).ok())
 }
 
 /// All of an opened file, up to the size it had when it was opened.

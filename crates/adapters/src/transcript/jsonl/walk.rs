@@ -172,3 +172,63 @@ fn to_quote_or_escape(rest: &[u8]) -> Option<usize> {
     let looked_at = words.len().min(6) * 8;
     memchr::memchr2(b'"', b'\\', &rest[looked_at..]).map(|further| looked_at + further)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Map, Value};
+
+    use super::*;
+
+    /// Values, and what is almost one.
+    const VALUES: [&str; 24] = [
+        "0",
+        "-0",
+        "12",
+        "01",
+        "-",
+        "+1",
+        "1.5",
+        "1.",
+        ".5",
+        "1e5",
+        "1E-2",
+        "1e",
+        "true",
+        "tru",
+        "null",
+        "nul",
+        r#""a\\b""#,
+        r#""\u00e9é""#,
+        r#""\u12""#,
+        r#""\x""#,
+        r#""a"#,
+        r#"[1,{"b":[]}]"#,
+        "[1,]",
+        r#"{"b" :1}"#,
+    ];
+
+    proptest! {
+        #[test]
+        fn what_is_walked_is_json_with_the_same_members(
+            values in prop::collection::vec(prop::sample::select(VALUES.to_vec()), 0..3),
+            keys in prop::sample::select(vec!["a", "b", "", "é", r"\n"]),
+            end in prop::sample::select(vec!["}", "}", "}", ",}", "} ", "}}", ""]),
+        ) {
+            let members: Vec<String> = values.iter().enumerate().map(|(index, value)| {
+                format!("\"{keys}{}\":{value}", index % 2)
+            }).collect();
+            let line = format!("{{{}{end}", members.join(","));
+            let mut members: Map<String, Value> = Map::new();
+            let walked = walk_line(line.as_bytes(), |walk, key| {
+                let value = walk.value()?;
+                let value = serde_json::from_slice(value).expect("a value");
+                members.insert(String::from_utf8_lossy(key).into_owned(), value);
+                Some(())
+            });
+            if walked.is_some() {
+                prop_assert_eq!(serde_json::from_str::<Map<String, Value>>(&line).ok(), Some(members));
+            }
+        }
+    }
+}

@@ -10,7 +10,7 @@ use super::{LINE_LIMIT, ReadAt};
 use crate::cancel;
 
 /// Small enough to stay in a core's own cache between the kernel's copy and our scan of it.
-pub const CHUNK: usize = 256 << 10;
+pub const CHUNK: usize = 128 << 10;
 
 /// No conversation is longer.
 const LONGEST: u64 = 16 << 30;

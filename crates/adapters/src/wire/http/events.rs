@@ -71,8 +71,8 @@ impl<S: Read> Events<S> {
                 self.is_too_large = true;
                 self.event = Event::default();
             }
-            // For an event that is not kept, it only matters whether a line is empty.
-            let kept = if self.is_too_large && !self.line.is_empty() { 0 } else { end.min(self.largest) };
+            // For an event that is not kept, it only matters whether a line is empty, which two bytes show.
+            let kept = if self.is_too_large { end.min(2_usize.saturating_sub(self.line.len())) } else { end };
             self.line.extend_from_slice(&rest[..kept]);
             self.read += end;
             if is_whole && let Some(event) = self.end_of_line()? {

@@ -213,8 +213,10 @@ fn an_event_that_is_too_large_is_passed_over_and_said() {
     let lines = "data: x\n".repeat(1000);
     for large in [format!("data: {huge}\n"), lines, format!("{huge}\n"), format!("event: {huge}\ndata: 1\n")]
     {
-        let says = streamed(&format!("data: 1\n\nid: 2\n{large}\nid: 3\ndata: 3\n\n"));
-        for most in [3, usize::MAX] {
+        let says = format!("data: 1\n\nid: 2\n{large}\nid: 3\ndata: 3\n\n");
+        let ends = ["\n", "\r\n"].into_iter();
+        for (end, most) in ends.flat_map(|end| [1, 3, usize::MAX].map(|most| (end, most))) {
+            let says = streamed(&says.replace('\n', end));
             let mut events = events(&says, most);
             assert_eq!(events.next_event().unwrap(), Some(event("", "1")));
             assert_eq!(events.next_event().unwrap_err().kind(), io::ErrorKind::FileTooLarge);
@@ -235,5 +237,30 @@ proptest! {
         let _ = Response::read(Recorded::new(&says, 3)).and_then(|mut response| response.whole(LARGEST));
         let mut events = events(&says, 3);
         while matches!(events.next_event(), Ok(Some(_))) {}
+    }
+
+    #[test]
+    fn events_are_the_same_however_they_are_cut(
+        said in prop::collection::vec(
+            prop::sample::select(vec!["\n", "\r\n", "\n\n", "\r\n\r\n", "data: x", "id: 1", "data:", ": c", "event: k", "é"]),
+            0..40,
+        ),
+        long in any::<prop::sample::Index>(),
+        most in 1_usize..9,
+    ) {
+        let mut said = said;
+        let huge = format!("data: {}", "y".repeat(1100));
+        said.insert(long.index(said.len() + 1), &huge);
+        let says = streamed(&said.concat());
+        let all = |most| {
+            let (mut events, mut told) = (events(&says, most), Vec::new());
+            loop {
+                match events.next_event() {
+                    Ok(None) => break told,
+                    other => told.push(other.map_err(|error| error.kind())),
+                }
+            }
+        };
+        prop_assert_eq!(all(most), all(usize::MAX));
     }
 }

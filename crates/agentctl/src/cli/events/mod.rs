@@ -1,6 +1,6 @@
 //! `agentctl events`: prints every change as it happens, one JSON object per line.
 
-mod cursor;
+pub(crate) mod cursor;
 mod merged;
 
 use std::io::{self, Write};

@@ -13,7 +13,7 @@ const MAX: u64 = 1 << 20;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Matrix {
+pub(crate) struct Matrix {
     pub(super) prompt: Option<String>,
     pub(super) cwd: Option<PathBuf>,
     pub(super) base_branch: Option<String>,
@@ -59,7 +59,7 @@ pub(super) fn read(path: &Path) -> Result<Matrix, Failure> {
         .map_err(|why| Failure::new(ErrorKind::Usage, format!("{}: {why}", path.display())))
 }
 
-fn parse(text: &str) -> Result<Matrix, String> {
+pub(crate) fn parse(text: &str) -> Result<Matrix, String> {
     // The user has the file, so its position is enough; a quoted snippet would take several lines.
     let plain = serde_saphyr::options! { with_snippet: false };
     let matrix: Matrix = serde_saphyr::from_str_with_options(text, plain)
@@ -73,7 +73,7 @@ fn parse(text: &str) -> Result<Matrix, String> {
 impl Matrix {
     /// The number of slots. It is computed without building them: two lists in a short file can have billions
     /// of pairs.
-    fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         let rows = self.rows.iter().map(|row| {
             let models = row.model.as_ref().map_or(1, OneOrMany::len);
             row.adapter.len().saturating_mul(models)
@@ -82,7 +82,7 @@ impl Matrix {
     }
 
     /// Every agent of a row with every model of the row.
-    pub(super) fn slots(&self) -> Vec<Choice> {
+    pub(crate) fn slots(&self) -> Vec<Choice> {
         let mut choices = Vec::new();
         for row in &self.rows {
             let models: Vec<Option<String>> = match &row.model {
@@ -105,7 +105,20 @@ impl Matrix {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn whatever_is_accepted_names_as_many_slots_as_were_counted(
+            text in r"(prompt: [a-z&*|{\[]{0,4}\n)?matrix:( \[\])?\n((  )?- (adapter|model|branch|x): ?([a-z]|\[[a-z, *&\[]{0,5}\]?|\{|&a|\*a){0,2}\n|    model: \[a, b\]\n){0,5}",
+        ) {
+            if let Ok(matrix) = parse(&text) {
+                prop_assert_eq!(matrix.slots().len(), matrix.count());
+            }
+        }
+    }
 
     #[test]
     fn lists_expand_to_all_pairs() {

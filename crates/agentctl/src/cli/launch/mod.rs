@@ -4,7 +4,7 @@ mod dry_run;
 mod far;
 mod gateway;
 mod group;
-mod matrix;
+pub(crate) mod matrix;
 mod pairs;
 pub(crate) mod prompt;
 pub(crate) mod stay;

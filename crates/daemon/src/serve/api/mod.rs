@@ -8,6 +8,8 @@ mod events;
 mod examples;
 mod extract;
 mod fuses;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod groups;
 mod hosts;
 mod inbox;

@@ -8,4 +8,4 @@ pub(super) mod gateway_client;
 pub(super) mod paging;
 pub(super) mod rows;
 pub(super) mod watch;
-mod weight;
+pub(super) mod weight;

@@ -20,13 +20,17 @@ pub(crate) struct Named {
 /// All entries, oldest first; with the reply in progress, if that is wanted.
 pub(crate) fn entries(history: &History, with_partial: bool) -> Vec<Named> {
     let mut entries = Vec::new();
+    // One stored message may arrive as several rows with one id, so entries are numbered within an id. Only rows that
+    // follow each other are counted together.
+    let mut last = (String::new(), 0);
     for message in &history.messages {
         let id = stored_as(message).unwrap_or_else(|| by_content(message));
         for entry in of_message(message) {
-            // One stored message may arrive as several rows with one id.
-            let is_same = |named: &&Named| named.key.rsplit_once('/').is_some_and(|(of, _)| of == id);
-            let same = entries.iter().rev().take_while(is_same).count();
-            entries.push(Named { key: format!("{id}/{same}"), entry });
+            if last.0 != id {
+                last = (id.clone(), 0);
+            }
+            entries.push(Named { key: format!("{id}/{}", last.1), entry });
+            last.1 += 1;
         }
     }
     let partial = history.in_flight_run.as_ref().filter(|run| with_partial && !run.text.trim().is_empty());
@@ -147,6 +151,20 @@ mod tests {
         let keys: HashSet<&str> = all.iter().map(|named| named.key.as_str()).collect();
         assert_eq!(keys.len(), all.len());
         assert_eq!(entries(&told, false).len(), 6);
+    }
+
+    /// As many as one answer may hold. Who compares each entry with all before it takes minutes for them.
+    #[test]
+    fn one_message_with_a_hundred_thousand_calls_is_read_at_once() {
+        let calls = vec![json!({"type": "toolCall"}); 100_000];
+        let told = history(json!({"messages": [
+            {"role": "assistant", "content": calls, "__openclaw": {"id": "a/b"}},
+            {"role": "user", "content": "and now", "__openclaw": {"id": "c"}},
+            {"role": "user", "content": "again", "__openclaw": {"id": "a/b"}},
+        ]}));
+        let all = entries(&told, false);
+        let names = [0, 1, 99_999, 100_000, 100_001].map(|at: usize| all[at].key.as_str());
+        assert_eq!(names, ["a/b/0", "a/b/1", "a/b/99999", "c/0", "a/b/0"]);
     }
 
     #[test]

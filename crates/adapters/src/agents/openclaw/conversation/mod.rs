@@ -2,4 +2,4 @@
 
 pub(super) mod fold;
 pub(super) mod follow;
-mod history;
+pub(super) mod history;

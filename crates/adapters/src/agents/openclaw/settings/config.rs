@@ -98,7 +98,10 @@ pub(crate) fn substituted(text: &str, settings: &Value, environ: &Environ) -> Op
     let mut rest = text;
     while let Some(at) = rest.find("${") {
         let (before, behind) = rest.split_at(at);
-        let name = behind[2..].split_once('}').map(|(name, _)| name).filter(|name| is_name(name));
+        // Only as far as a name goes: an end that is missing is not looked for in all the rest, again and again.
+        let name = &behind[2..];
+        let end = name.find(|c: char| !is_in_name(c)).unwrap_or(name.len());
+        let name = Some(&name[..end]).filter(|name| behind[2 + end..].starts_with('}') && is_name(name));
         let (literal, name) = match (before.strip_suffix('$'), name) {
             (Some(before), Some(name)) => (Some(before), name),
             (None, Some(name)) => (None, name),
@@ -127,9 +130,11 @@ pub(crate) fn variable<'a>(name: &str, settings: &'a Value, environ: &'a Environ
 
 /// Whether OpenClaw accepts this as the name of a variable.
 pub(crate) fn is_name(text: &str) -> bool {
-    let is_letter = |byte: u8| byte.is_ascii_uppercase() || byte == b'_';
-    text.bytes().next().is_some_and(is_letter)
-        && text.bytes().all(|byte| is_letter(byte) || byte.is_ascii_digit())
+    !text.is_empty() && !text.starts_with(|c: char| c.is_ascii_digit()) && text.chars().all(is_in_name)
+}
+
+fn is_in_name(c: char) -> bool {
+    c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_'
 }
 
 #[cfg(test)]
@@ -152,6 +157,13 @@ mod tests {
         ] {
             assert_eq!(substituted(text, &settings, &environ).as_deref(), expected, "{text}");
         }
+    }
+
+    /// Who looks for the end of each in all the rest takes minutes for the largest file.
+    #[test]
+    fn variables_without_an_end_are_passed_over_at_once() {
+        let text = "${A".repeat(1 << 20);
+        assert_eq!(substituted(&text, &Value::Null, &Environ::default()), Some(text));
     }
 
     #[test]

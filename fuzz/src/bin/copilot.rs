@@ -1,0 +1,9 @@
+//! Copilot: events and the workspace in YAML.
+
+#![no_main]
+
+use agentctl_fuzz::homes::{Recorded, check, seeds};
+
+const HOME: Recorded = Recorded { agent: "copilot", case: "tool-call", only: &[] };
+
+agentctl_fuzz::target!(|bytes: &[u8]| check(HOME, bytes), seeds(HOME));

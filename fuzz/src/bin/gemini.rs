@@ -1,0 +1,9 @@
+//! Gemini: chats, projects and their roots.
+
+#![no_main]
+
+use agentctl_fuzz::homes::{Recorded, check, seeds};
+
+const HOME: Recorded = Recorded { agent: "gemini", case: "tool-call", only: &[] };
+
+agentctl_fuzz::target!(|bytes: &[u8]| check(HOME, bytes), seeds(HOME));

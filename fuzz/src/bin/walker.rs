@@ -1,0 +1,5 @@
+//! The quick walk over one line of JSON.
+
+#![no_main]
+
+agentctl_fuzz::target!(agentctl_fuzz::lines::walker, agentctl_fuzz::lines::walker_seeds());
