@@ -32,6 +32,11 @@ pub(crate) fn current() -> Option<Progress> {
     CURRENT.with_borrow(Clone::clone)
 }
 
+/// Whether this thread works for a caller who may give up, and whether he has.
+pub fn given_up() -> Option<bool> {
+    CURRENT.with_borrow(|current| current.as_ref().map(Progress::is_given_up))
+}
+
 /// Records one more step of a long read: it proves that the source is still active, and fails if nobody waits any
 /// more.
 pub(crate) fn step() -> io::Result<()> {
@@ -56,9 +61,11 @@ mod tests {
             with_cancellation(Some(&inner), || step().unwrap());
             assert_eq!((outer.count(), inner.count()), (0, 1));
             step().unwrap();
+            assert_eq!(given_up(), Some(false));
             outer.give_up();
             assert!(step().is_err());
+            assert_eq!(given_up(), Some(true));
         });
-        assert!(step().is_ok() && current().is_none());
+        assert!(step().is_ok() && current().is_none() && given_up().is_none());
     }
 }

@@ -59,7 +59,7 @@ impl<'a> Scope<'a> {
 
     /// The remembered totals of the whole file, if they are wanted and known.
     pub(crate) fn recall(&self, path: &Path, opened: &Opened) -> Option<Counted> {
-        self.memory.as_ref().filter(|_| self.usage)?.recall(path, opened)
+        self.memory.as_ref().filter(|_| self.usage)?.recall(path, opened.state)
     }
 }
 

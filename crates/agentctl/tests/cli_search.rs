@@ -5,6 +5,7 @@
 mod machine;
 
 use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::Stdio;
 
@@ -148,14 +149,45 @@ fn nothing_found_is_1_and_not_heard_is_6_and_nonsense_is_2() {
 }
 
 #[test]
+fn a_line_that_may_fit_and_cannot_be_read_is_told() {
+    let machine = Machine::empty();
+    let at = |second: u32| format!("2026-11-11T10:00:{second:02}.000Z");
+    let junk = "{\"type\":\"user\",\"message\":\"a torn needle\n";
+    let torn = "{\"type\":\"user\",\"message\":\"a fresh needle";
+    let lines = said("user", &at(1), "a needle") + junk + &said("user", &at(2), "a pin") + torn;
+    machine.write(&format!(".claude/projects/-w/{NEW}.jsonl"), &lines);
+    let found = machine.run(&["search", "needle"]);
+    assert_eq!(found.code, Some(0), "what was found was found: {found:?}");
+    assert!(found.err.contains("1 line that may fit cannot be read"), "{found:?}");
+    let unheard = machine.run(&["search", "torn"]);
+    assert_eq!(unheard.code, Some(6), "{unheard:?}");
+    // What cannot fit says nothing about this search, and neither does a line that is still being written.
+    for (word, code) in [("pin", 0), ("fresh", 1), ("nowhere", 1)] {
+        let heard = machine.run(&["search", word]);
+        assert!(heard.code == Some(code) && !heard.err.contains("cannot be read"), "{word}: {heard:?}");
+    }
+}
+
+#[test]
 fn what_is_hostile_is_shown_without_its_teeth() {
     let machine = Machine::empty();
     let at = "2026-11-11T10:00:00.000Z";
-    let text = "needle \u{1b}]0;owned\u{7}\u{1b}[2J\u{202e}desrever\u{0}";
-    machine.write(&format!(".claude/projects/-w/{NEW}.jsonl"), &said("user", at, text));
-    for arguments in [&["search", "needle"][..], &["search", "needle", "--json"], &["search", "desrever"]] {
-        let ended = machine.run(arguments);
+    let teeth = "\u{1b}]0;owned\u{7}\u{1b}[2J\u{202e}desrever\u{0}";
+    let text = format!("before {teeth}\nneedle {teeth}\nafter {teeth}");
+    machine.write(&format!(".claude/projects/-w/{NEW}.jsonl"), &said("user", at, &text));
+    let around: [&[&str]; 5] = [
+        &["needle"],
+        &["needle", "--json"],
+        &["desrever"],
+        &["needle", "-C", "1"],
+        &["needle", "-C", "1", "--json"],
+    ];
+    for arguments in around {
+        let ended = machine.run(&[&["search"], arguments].concat());
         assert_eq!(ended.code, Some(0), "{ended:?}");
+        // Once in the name of the session, and once more with the lines around.
+        let shown = ended.out.matches("after ]").count();
+        assert_eq!(shown, 1 + usize::from(arguments.contains(&"-C")), "{ended:?}");
         let hostile = |c: char| (c.is_control() && c != '\n') || ('\u{202a}'..='\u{202e}').contains(&c);
         assert!(!ended.out.chars().any(hostile), "{ended:?}");
     }
@@ -236,4 +268,46 @@ fn a_reader_that_leaves_ends_the_search_quietly() {
     assert!(first.starts_with('{'));
     let code = machine::code_of(search);
     assert_eq!(code, Some(0));
+}
+
+/// Ctrl-C ends a search at once, whatever a source does. This one has taken the connection and says nothing.
+#[test]
+fn an_interrupt_ends_a_search_at_once() {
+    let machine = two();
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let settings = format!(
+        "[adapters.openclaw]\ntimeout = \"10m\"\ngateways = [{{url = \"ws://{}\", token = \"t\"}}]\n",
+        silent.local_addr().unwrap()
+    );
+    machine.write(".agentctl/config.toml", &settings);
+    let search = machine.command(&["search", "unheard-of"]).stdout(Stdio::piped()).spawn().unwrap();
+    let _connection = silent.accept().unwrap();
+    assert_eq!(machine::interrupted(search), Some(130));
+}
+
+/// The limit is one for all sources together, and what is cut off is told.
+#[test]
+fn a_limit_is_one_for_all_sources() {
+    let machine = two();
+    let store =
+        ".pi/agent/sessions/--w--/2026-11-15T06-53-06-724Z_aaaaaaaa-0000-4000-8000-00000000000a.jsonl";
+    let header = json!({"type": "session", "version": 3, "id": "aaaaaaaa-0000-4000-8000-00000000000a", "cwd": "/w",
+        "timestamp": "2026-11-15T06:53:06.724Z"});
+    let message = |minute: u32| {
+        let message = json!({"type": "message", "id": format!("m{minute}"), "parentId": null,
+            "timestamp": format!("2026-11-15T06:{minute}:07.724Z"),
+            "message": {"role": "user", "content": [{"type": "text", "text": "the parser of pi"}]}});
+        format!("{message}\n")
+    };
+    machine.write(store, &format!("{header}\n{}{}", message(54), message(55)));
+    let found = |limit: &str| -> Vec<String> {
+        let ended = machine.run(&["search", "parser", "-n", limit, "--json"]);
+        let hits = ended.out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        hits.map(|hit| hit["adapter"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(found("1"), ["pi"]);
+    assert_eq!(found("3"), ["pi", "pi", "claude-code"]);
+    assert_eq!(found("1000").len(), 42);
+    let cut = machine.run(&["search", "parser", "-n", "3"]);
+    assert!(cut.err.contains("there may be more than 3"), "{cut:?}");
 }

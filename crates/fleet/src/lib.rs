@@ -36,7 +36,7 @@ pub use read::find::{FindError, Purpose, Selector};
 pub use read::groups::{Group, Groups, Slot};
 pub use read::known_agents::{AdapterEntry, known_agents};
 pub use read::list::{ListAnswer, ListFilter, Listing, Sort, StatusFilter, sort};
-pub use read::moment::Moment;
+pub use read::moment::{Moment, Unheard};
 pub use read::offers::{Offer, gone_folder};
 pub use read::prices::{Price, Prices};
 pub use read::query::{Query, Since, Wanted};

@@ -13,6 +13,7 @@ use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use agentctl_model::text::counted;
 use agentctl_model::timeline::Mark;
 use agentctl_model::{Entry, Role};
 use jiff::Timestamp;
@@ -91,9 +92,18 @@ pub struct Place {
     pub shown: Shown,
 }
 
-/// The newest places that fit, newest first.
-pub fn search(conversation: &Conversation<'_>, search: &Search<'_>) -> Result<Vec<Place>, ReadError> {
-    let mut found = Found { search, places: VecDeque::new() };
+/// What was found in one conversation.
+#[derive(Debug, Default, PartialEq)]
+pub struct Searched {
+    /// The newest places that fit, newest first.
+    pub places: Vec<Place>,
+    /// Lines that may fit and cannot be read, in words.
+    pub unread: Option<String>,
+}
+
+/// Searches one conversation.
+pub fn search(conversation: &Conversation<'_>, search: &Search<'_>) -> Result<Searched, ReadError> {
+    let mut found = Found { search, places: VecDeque::new(), broken: 0, too_long: 0 };
     match conversation {
         Conversation::Nothing => {}
         Conversation::Records { read, .. } => {
@@ -107,7 +117,7 @@ pub fn search(conversation: &Conversation<'_>, search: &Search<'_>) -> Result<Ve
                 Ok(opened) => opened,
                 // Deleted since it was listed. A link to nothing is still there.
                 Err(error) if error.kind() == io::ErrorKind::NotFound && !path.is_symlink() => {
-                    return Ok(Vec::new());
+                    return Ok(Searched::default());
                 }
                 Err(error) => return Err(failed(error)),
             };
@@ -119,7 +129,11 @@ pub fn search(conversation: &Conversation<'_>, search: &Search<'_>) -> Result<Ve
             }
         }
     }
-    Ok(found.places.into_iter().rev().collect())
+    let unread = found.unread().map(|what| match conversation {
+        Conversation::Lines { path, .. } => format!("{}: {what}", path.display()),
+        Conversation::Records { .. } | Conversation::Nothing => what,
+    });
+    Ok(Searched { places: found.places.into_iter().rev().collect(), unread })
 }
 
 /// Whether a record with these bytes may fit. What is left out certainly does not.
@@ -139,18 +153,28 @@ fn is_record(line: &[u8]) -> bool {
 struct Found<'s, 'q> {
     search: &'s Search<'q>,
     places: VecDeque<Place>,
+    /// How many lines may fit and are no records.
+    broken: u64,
+    /// How many lines were too long to be read.
+    too_long: u32,
 }
 
 impl Found<'_, '_> {
     fn lines(&mut self, source: &(impl ReadAt + ?Sized), parse: ParseEntries) -> io::Result<()> {
         let sieve = self.search.pattern.sieve();
         let (mut is_readable, mut is_empty) = (false, true);
-        scan_regions(source, |region, start| {
+        self.too_long = scan_regions(source, |region, start| {
             is_empty &= region.is_empty();
             // The first line is enough of every file that is not damaged.
             is_readable = is_readable || region.split(|byte| *byte == b'\n').any(is_record);
             sieve.candidates(region, |line, at| {
-                for (index, entry) in decoded(parse, line).iter().enumerate() {
+                let entries = decoded(parse, line);
+                // A last line that is still being written is not damage.
+                if entries.is_empty() && line.ends_with(b"\n") && !line.trim_ascii().is_empty() {
+                    let text = String::from_utf8_lossy(line);
+                    self.broken += u64::from(serde_json::from_str::<IgnoredAny>(&text).is_err());
+                }
+                for (index, entry) in entries.iter().enumerate() {
                     self.take(|| format!("{}.{index}", start + at as u64), entry);
                 }
             });
@@ -160,6 +184,18 @@ impl Found<'_, '_> {
         }
         // Whatever it says is not known, so that it was not heard.
         Err(io::Error::new(io::ErrorKind::InvalidData, "holds no readable record"))
+    }
+
+    /// What may fit and was not read.
+    fn unread(&self) -> Option<String> {
+        let broken = || counted(usize::try_from(self.broken).unwrap_or(usize::MAX), "line", "lines");
+        let too_long = || counted(usize::try_from(self.too_long).unwrap_or(usize::MAX), "line", "lines");
+        match (self.broken, self.too_long) {
+            (0, 0) => None,
+            (0, _) => Some(format!("{} too long to be read", too_long())),
+            (_, 0) => Some(format!("{} that may fit cannot be read", broken())),
+            _ => Some(format!("{} that may fit cannot be read, {} too long", broken(), too_long())),
+        }
     }
 
     fn take(&mut self, position: impl FnOnce() -> String, entry: &Entry) {

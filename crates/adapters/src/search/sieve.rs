@@ -2,7 +2,8 @@
 //!
 //! A line that is left out certainly does not fit; one that passes is decoded. JSON can write every character in several
 //! ways, so the sieve looks for a run of letters and digits, which every program writes as they are, and lets a line pass
-//! in which an escape stands for such a character or for one that is removed before a text is shown.
+//! in which an escape stands for such a character, or in which a character that is removed before a text is shown stands
+//! between two of them, escaped or as it is.
 
 use memchr::memmem::Finder;
 use regex::bytes::{Regex, RegexBuilder};
@@ -62,7 +63,10 @@ impl Sieve {
         // The next place of each kind, looked up only when it was passed.
         let mut needle = self.next_needle(region, 0);
         let mut escapes = self.escapes.each_ref().map(|escape| self.next_escape(escape, region, 0));
-        while let Some(found) = needle.into_iter().chain(escapes.iter().copied().flatten()).min() {
+        let mut removed = next_removed(region, 0);
+        while let Some(found) =
+            needle.into_iter().chain(removed).chain(escapes.iter().copied().flatten()).min()
+        {
             let start = memchr::memrchr(b'\n', &region[at..found]).map_or(at, |newline| at + newline + 1);
             let end =
                 memchr::memchr(b'\n', &region[found..]).map_or(region.len(), |length| found + length + 1);
@@ -70,6 +74,9 @@ impl Sieve {
             at = end;
             if needle.is_some_and(|place| place < end) {
                 needle = self.next_needle(region, end);
+            }
+            if removed.is_some_and(|place| place < end) {
+                removed = next_removed(region, end);
             }
             for (next, escape) in escapes.iter_mut().zip(&self.escapes) {
                 if next.is_some_and(|place| place < end) {
@@ -83,7 +90,10 @@ impl Sieve {
     pub(super) fn lets_pass(&self, record: &[u8]) -> bool {
         let is_certain = !matches!(self.needle, Needle::Anything);
         let is_hidden = || self.escapes.iter().any(|escape| self.next_escape(escape, record, 0).is_some());
-        !is_certain || self.next_needle(record, 0).is_some() || is_hidden()
+        !is_certain
+            || self.next_needle(record, 0).is_some()
+            || is_hidden()
+            || next_removed(record, 0).is_some()
     }
 
     fn next_needle(&self, region: &[u8], from: usize) -> Option<usize> {
@@ -128,11 +138,30 @@ impl Sieve {
             _ => {
                 let is_removed =
                     code < 0x20 || (0x7f..0xa0).contains(&code) || (0x2000..0x2100).contains(&code);
-                let is_beside = |byte: Option<&u8>| {
-                    byte.is_none_or(|byte| byte.is_ascii_alphanumeric() || *byte == b'\\')
-                };
-                is_removed && is_beside(region.get(at.wrapping_sub(1))) && is_beside(region.get(at + length))
+                is_removed && is_between(region, at, length)
             }
         }
     }
+}
+
+/// The next character that is removed before a text is shown and is written as it is: JSON only asks for escapes of the
+/// control characters below the space. The others are DEL, C1 and the bidirectional overrides.
+fn next_removed(region: &[u8], from: usize) -> Option<usize> {
+    memchr::memchr3_iter(0x7f, 0xc2, 0xe2, &region[from..]).map(|found| from + found).find(|at| {
+        let length = match &region[*at..] {
+            [0x7f, ..] => 1,
+            [0xc2, 0x80..=0x9f, ..] => 2,
+            [0xe2, 0x80, 0xaa..=0xae, ..] | [0xe2, 0x81, 0xa6..=0xa9, ..] => 3,
+            _ => return false,
+        };
+        is_between(region, *at, length)
+    })
+}
+
+/// Whether what stands on both sides of this place may be letters, once everything that is removed is gone.
+fn is_between(region: &[u8], at: usize, length: usize) -> bool {
+    let may_be_letter = |byte: Option<&u8>| {
+        byte.is_none_or(|byte| byte.is_ascii_alphanumeric() || *byte == b'\\' || *byte >= 0x7f)
+    };
+    may_be_letter(region.get(at.wrapping_sub(1))) && may_be_letter(region.get(at + length))
 }

@@ -29,7 +29,7 @@ fn found(bytes: &[u8], pattern: &Pattern) -> Vec<Place> {
     let path = place.path().join("file.jsonl");
     fs::write(&path, bytes).unwrap();
     let asked = Search { pattern, roles: &[], since: None, limit: 100_000, around: 0 };
-    search(&Conversation::lines(&path, entries, |_| Vec::new()), &asked).unwrap()
+    search(&Conversation::lines(&path, entries, |_| Vec::new()), &asked).unwrap().places
 }
 
 /// The slow reader: every line is decoded, whatever its bytes are.
@@ -89,6 +89,7 @@ fn text() -> impl Strategy<Value = String> {
         8 => prop::sample::select(vec!['a', 'b', 'A', 'B', '1', ' ', '-', '.']),
         2 => prop::sample::select(vec!['ä', 'Ä', 'ß', '日', '\u{212a}', 'k', 'K', '😀', 'İ']),
         1 => prop::sample::select(vec!['\n', '\t', '\r', '"', '\\', '/', '\u{1b}', '\u{0}']),
+        2 => prop::sample::select(vec!['\u{7f}', '\u{85}', '\u{9f}', '\u{202e}', '\u{2066}', '\u{2014}']),
     ];
     prop::collection::vec(letter, 0..12).prop_map(|letters| letters.into_iter().collect())
 }
@@ -123,6 +124,16 @@ proptest! {
                 agree(bytes.as_bytes(), &Pattern::new(&[part], false, false).unwrap());
             }
         }
+    }
+}
+
+/// None of these has to be escaped, and none is shown.
+#[test]
+fn a_word_is_found_through_characters_that_nobody_sees() {
+    for hidden in ["\u{7f}", "\u{85}", "\u{202e}", "\u{2069}", "\u{202a}\u{7f}\u{9f}", "\u{7f}\u{1b}"] {
+        let bytes = format!("{}\n{}\n", json!({"t": "other"}), json!({"t": format!("nee{hidden}dle")}));
+        assert_eq!(found(bytes.as_bytes(), &pattern(&["needle"])).len(), 1, "{hidden:?}");
+        assert!(sieve(&pattern(&["needle"]))(bytes.as_bytes()), "{hidden:?}");
     }
 }
 
@@ -177,7 +188,7 @@ fn regular_expressions_case_roles_and_limits() {
     let conversation = Conversation::lines(&path, entries, |_| Vec::new());
     let count = |pattern: &Pattern, roles: &[Role], limit| {
         let asked = Search { pattern, roles, since: None, limit, around: 0 };
-        search(&conversation, &asked).unwrap()
+        search(&conversation, &asked).unwrap().places
     };
     let expression = Pattern::new(&["error [45]$".to_owned()], true, false).unwrap();
     assert_eq!(count(&expression, &[], 10).len(), 2);
@@ -216,7 +227,7 @@ fn a_conversation_opens_at_every_hit_and_says_when_it_is_gone() {
     fs::write(&path, lines.concat()).unwrap();
     let conversation = Conversation::lines(&path, entries, |_| Vec::new());
     let asked = Search { pattern: &pattern(&["say"]), roles: &[], since: None, limit: 99, around: 0 };
-    let places = search(&conversation, &asked).unwrap();
+    let places = search(&conversation, &asked).unwrap().places;
     assert_eq!(places.len(), 30);
     for (number, place) in places.iter().rev().enumerate() {
         let (around, at) = read_around(&conversation, &place.position, (3, 4)).unwrap().unwrap();
@@ -228,7 +239,7 @@ fn a_conversation_opens_at_every_hit_and_says_when_it_is_gone() {
         assert_eq!(read_around(&conversation, gone, (3, 3)).unwrap(), None, "{gone}");
     }
     fs::remove_file(&path).unwrap();
-    assert_eq!(search(&conversation, &asked).unwrap(), [], "deleted since it was listed");
+    assert_eq!(search(&conversation, &asked).unwrap().places, [], "deleted since it was listed");
 }
 
 #[test]
@@ -242,7 +253,7 @@ fn a_compressed_file_is_searched_and_opened_like_any_other() {
     fs::write(&path, compress_to_vec(lines.as_bytes(), CompressionLevel::Fastest)).unwrap();
     let conversation = Conversation::Lines { path, parse: entries, marks: |_| Vec::new(), compressed: true };
     let asked = Search { pattern: &pattern(&["say 1234"]), roles: &[], since: None, limit: 9, around: 0 };
-    let places = search(&conversation, &asked).unwrap();
+    let places = search(&conversation, &asked).unwrap().places;
     let [place] = places.as_slice() else { panic!("{places:?}") };
     let (around, at) = read_around(&conversation, &place.position, (2, 2)).unwrap().unwrap();
     let texts: Vec<&str> = around.iter().map(|entry| entry.text.as_str()).collect();

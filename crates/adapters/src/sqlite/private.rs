@@ -73,9 +73,7 @@ fn copy(path: &Path, size: u64, below: &Path) -> Result<Connection, Error> {
     if statvfs(below).is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) < size + KEPT_FREE) {
         return Err(Error::NoRoom { path: path.to_owned(), below: below.to_owned() });
     }
-    let Some(folder) = Scratch::new_in(below).map_err(failed)? else {
-        return Err(Error::Busy(path.to_owned()));
-    };
+    let folder = Scratch::new_in(below).map_err(failed)?;
     let target = folder.path().join("copy.db");
     let mut database = &*locks::held_file(path)?;
     database.rewind().map_err(failed)?;
@@ -149,7 +147,7 @@ mod tests {
     fn a_copy_is_for_this_user_alone_and_nothing_of_it_stays() {
         let (place, below) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let (path, size) = database(place.path());
-        let folder = Scratch::new_in(below.path()).unwrap().unwrap();
+        let folder = Scratch::new_in(below.path()).unwrap();
         copy_at_most(&File::open(&path).unwrap(), &folder.path().join("copy.db"), LARGEST).unwrap();
         assert_eq!(folder.path().join("copy.db").metadata().unwrap().mode() & 0o777, 0o600);
         drop(folder);

@@ -59,10 +59,10 @@ impl Memory {
         Self { now, known: Mutex::default(), readings: Readings::default() }
     }
 
-    /// The totals of the last read of this file, if the file has not changed since.
-    pub fn recall(&self, path: &Path, opened: &Opened) -> Option<Counted> {
+    /// The totals of the last read of this file, if the file was in this state then.
+    pub fn recall(&self, path: &Path, state: FileState) -> Option<Counted> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.files.get(path).filter(|(then, _)| *then == opened.state).map(|(_, counted)| counted.clone())
+        known.files.get(path).filter(|(then, _)| *then == state).map(|(_, counted)| counted.clone())
     }
 
     /// The present moment, to be taken before a file is read that may be remembered.
@@ -113,10 +113,10 @@ mod tests {
         let open = || open_regular(&path).unwrap();
         let counted = Counted { too_long: 7, ..Counted::default() };
         let memory = Memory::new(later);
-        assert_eq!(memory.recall(&path, &open()), None);
+        assert_eq!(memory.recall(&path, open().state), None);
         memory.keep(&path, &open(), memory.now(), counted.clone());
-        assert_eq!(memory.recall(&path, &open()), Some(counted.clone()));
-        assert_eq!(memory.recall(Path::new("/elsewhere"), &open()), None);
+        assert_eq!(memory.recall(&path, open().state), Some(counted.clone()));
+        assert_eq!(memory.recall(Path::new("/elsewhere"), open().state), None);
         // The file is written, then made to look unchanged by size and modification time, which any program can set.
         let (then, modified) = (open().state, fs::metadata(&path).unwrap().modified().unwrap());
         while open().state.changed == then.changed {
@@ -124,15 +124,15 @@ mod tests {
             File::options().write(true).open(&path).unwrap().set_modified(modified).unwrap();
         }
         assert_eq!((open().state.size, open().state.modified), (then.size, then.modified));
-        assert_eq!(memory.recall(&path, &open()), None);
+        assert_eq!(memory.recall(&path, open().state), None);
         // The file is written while it is being counted.
         let early = open();
         fs::write(&path, b"three").unwrap();
         memory.keep(&path, &early, memory.now(), counted.clone());
-        assert_eq!((memory.recall(&path, &early), memory.recall(&path, &open())), (None, None));
+        assert_eq!((memory.recall(&path, early.state), memory.recall(&path, open().state)), (None, None));
         // The file is so young that it may change once more and look the same.
         let hasty = Memory::new(earlier);
         hasty.keep(&path, &open(), hasty.now(), counted);
-        assert_eq!(hasty.recall(&path, &open()), None);
+        assert_eq!(hasty.recall(&path, open().state), None);
     }
 }

@@ -67,11 +67,17 @@ pub(crate) struct Asked {
     kind: TypeId,
     form: u8,
     text_limit: usize,
+    /// Whether totals and single calls were wanted, for which some agents' files are read whole.
+    totals: (bool, bool),
 }
 
 impl Asked {
     pub(crate) fn of<T: Any>(form: u8, text_limit: usize) -> Self {
-        Self { kind: TypeId::of::<T>(), form, text_limit }
+        Self { kind: TypeId::of::<T>(), form, text_limit, totals: (false, false) }
+    }
+
+    pub(crate) fn with_totals(self, usage: bool, calls: bool) -> Self {
+        Self { totals: (usage, calls), ..self }
     }
 }
 

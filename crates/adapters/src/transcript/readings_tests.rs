@@ -173,7 +173,9 @@ fn a_state_that_differs_in_anything_is_another_one() {
     ] {
         assert!(!recall(asked, other), "{other:?}");
     }
-    for other in [Asked::of::<String>(0, 200), Asked::of::<Vec<u8>>(1, 200), Asked::of::<Vec<u8>>(0, 100)] {
+    let others = [Asked::of::<String>(0, 200), Asked::of::<Vec<u8>>(1, 200), Asked::of::<Vec<u8>>(0, 100)];
+    let counting = [asked.with_totals(true, false), asked.with_totals(true, true)];
+    for other in others.into_iter().chain(counting) {
         assert!(!recall(other, state), "{other:?}");
     }
 }

@@ -44,7 +44,7 @@ impl Screened {
     fn make_folder(made: &Made, config: &Config, hooks: &Hooks, home: &Path) -> io::Result<Scratch> {
         let place = scratch::place(Some(home));
         scratch::sweep(&place);
-        let folder = Scratch::new_in(&place)?.ok_or_else(|| io::Error::from(ErrorKind::ResourceBusy))?;
+        let folder = Scratch::new_in(&place)?;
         for entry in entries(&made.common)? {
             let name = entry?.file_name();
             if name != "config" && name != "config.worktree" && name != "hooks" {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use jiff::civil::ISOWeekDate;
+use jiff::civil::{Date, ISOWeekDate};
 use jiff::tz::TimeZone;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -169,7 +169,7 @@ pub fn count(
     window: Window,
     price: &CallPrice<'_>,
 ) -> UsageReport {
-    let mut rows: BTreeMap<RowKey, Sum> = BTreeMap::new();
+    let mut rows = Rows::default();
     let mut total = Sum::default();
     let mut unpriced = BTreeSet::new();
     let shares = Shares::of(spenders);
@@ -188,8 +188,8 @@ pub fn count(
             unpriced.insert(call.model.as_deref().unwrap_or(UNKNOWN).to_owned());
         }
         let who = (*index, call.agent.as_deref());
-        let row = rows.entry(RowKey::of(by, zone, at, spender, call)).or_default();
-        row.add(who, call.tokens, cost);
+        let slot = Slot::of((by, zone), at, spender, who, call);
+        rows.of(slot, || RowKey::of(by, slot, spender)).add(who, call.tokens, cost);
         total.add(who, call.tokens, cost);
     }
     let named = |(key, sum): (RowKey, Sum)| {
@@ -202,7 +202,7 @@ pub fn count(
             total: sum.into_total(),
         }
     };
-    let mut rows: Vec<UsageRow> = rows.into_iter().map(named).collect();
+    let mut rows: Vec<UsageRow> = rows.in_order().map(named).collect();
     if !by.is_period() {
         // The most expensive first, then the largest; equal ones by name.
         let weight = |row: &UsageRow| (row.total.cost.unwrap_or(0.0), row.total.tokens.sum());
@@ -237,7 +237,7 @@ fn each_call_once(spenders: &[Spender]) -> Vec<(usize, Paid<'_>)> {
         let Spender { started_at, updated_at, key, host, .. } = &spenders[*index];
         (started_at.is_none(), *started_at, *updated_at, key, host)
     });
-    let mut known: HashSet<(&str, u64)> = HashSet::new();
+    let mut known: HashMap<&str, HashSet<u64>> = HashMap::new();
     // One session on two machines or below two roots is one session: its lump counts once.
     let mut lumps: HashSet<(&str, &str)> = HashSet::new();
     let mut paid = Vec::new();
@@ -246,7 +246,8 @@ fn each_call_once(spenders: &[Spender]) -> Vec<(usize, Paid<'_>)> {
         let adapter = spender.key.adapter.as_str();
         match &spender.calls {
             Some(calls) => {
-                let is_new = |call: &&Call| call.name.is_none_or(|name| known.insert((adapter, name)));
+                let known = known.entry(adapter).or_default();
+                let is_new = |call: &&Call| call.name.is_none_or(|name| known.insert(name));
                 paid.extend(calls.iter().filter(is_new).map(|call| (index, Paid::Call(call))));
             }
             None => {
@@ -318,6 +319,33 @@ fn weight(tokens: Tokens) -> f64 {
     of(tokens.input, 1.0) + of(tokens.output, 5.0) + of(tokens.cache_read, 0.1) + of(tokens.cache_write, 1.25)
 }
 
+/// Which row a call belongs to, told without writing its key. Several may lead to one row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Slot<'s> {
+    Day(Option<Date>),
+    Text(Option<&'s str>),
+    /// A session by its index, or one of its sub-agents.
+    Session(usize, Option<&'s str>),
+}
+
+impl<'s> Slot<'s> {
+    fn of(
+        (by, zone): (By, &TimeZone),
+        at: Option<Timestamp>,
+        spender: &'s Spender,
+        (index, agent): (usize, Option<&'s str>),
+        call: &'s Call,
+    ) -> Self {
+        match by {
+            By::Day | By::Week | By::Month => Self::Day(at.map(|at| zone.to_datetime(at).date())),
+            By::Model => Self::Text(call.model.as_deref()),
+            By::Adapter => Self::Text(Some(&spender.key.adapter)),
+            By::Cwd => Self::Text(spender.place.as_deref()),
+            By::Session => Self::Session(index, agent),
+        }
+    }
+}
+
 /// The key of a row. Sessions are told apart by more than what is shown.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct RowKey {
@@ -326,23 +354,47 @@ struct RowKey {
 }
 
 impl RowKey {
-    fn of(by: By, zone: &TimeZone, at: Option<Timestamp>, spender: &Spender, call: &Call) -> Self {
-        let date = || at.map(|at| zone.to_datetime(at).date());
-        let mut session = None;
-        let shown = match by {
-            By::Day => date().map(|date| date.to_string()),
-            By::Week => date().map(|date| week(date.iso_week_date())),
-            By::Month => date().map(|date| format!("{:04}-{:02}", date.year(), date.month())),
-            By::Model => call.model.as_deref().map(str::to_owned),
-            By::Adapter => Some(spender.key.adapter.clone()),
-            By::Cwd => spender.place.clone(),
-            By::Session => {
-                session = Some((spender.key.adapter.clone(), spender.key.variant.clone()));
+    fn of(by: By, slot: Slot<'_>, spender: &Spender) -> Self {
+        let shown = match slot {
+            Slot::Day(date) => date.map(|date| match by {
+                By::Week => week(date.iso_week_date()),
+                By::Month => format!("{:04}-{:02}", date.year(), date.month()),
+                _ => date.to_string(),
+            }),
+            Slot::Text(text) => text.map(str::to_owned),
+            Slot::Session(_, agent) => {
                 let id = &spender.key.id;
-                Some(call.agent.as_deref().map_or_else(|| id.clone(), |agent| format!("{id}/{agent}")))
+                Some(agent.map_or_else(|| id.clone(), |agent| format!("{id}/{agent}")))
             }
         };
+        let is_session = matches!(slot, Slot::Session(..));
+        let session = is_session.then(|| (spender.key.adapter.clone(), spender.key.variant.clone()));
         Self { shown, session }
+    }
+}
+
+/// The rows. A key is written once for each slot, because there are many calls and few rows.
+#[derive(Debug, Default)]
+struct Rows<'s> {
+    sums: Vec<Sum<'s>>,
+    by_slot: HashMap<Slot<'s>, usize>,
+    by_key: BTreeMap<RowKey, usize>,
+}
+
+impl<'s> Rows<'s> {
+    fn of(&mut self, slot: Slot<'s>, key: impl FnOnce() -> RowKey) -> &mut Sum<'s> {
+        let Self { sums, by_slot, by_key } = self;
+        let index = *by_slot.entry(slot).or_insert_with(|| {
+            *by_key.entry(key()).or_insert_with(|| {
+                sums.push(Sum::default());
+                sums.len() - 1
+            })
+        });
+        &mut sums[index]
+    }
+
+    fn in_order(mut self) -> impl Iterator<Item = (RowKey, Sum<'s>)> {
+        self.by_key.into_iter().map(move |(key, index)| (key, std::mem::take(&mut self.sums[index])))
     }
 }
 
@@ -356,6 +408,8 @@ struct Sum<'s> {
     cost: Option<f64>,
     basis: Option<Basis>,
     who: BTreeSet<(usize, Option<&'s str>)>,
+    /// Who was added last: most calls follow another one of the same session.
+    last: Option<(usize, Option<&'s str>)>,
 }
 
 impl<'s> Sum<'s> {
@@ -368,11 +422,14 @@ impl<'s> Sum<'s> {
                 _ => Some(basis),
             };
         }
-        self.who.insert(who);
+        if self.last != Some(who) {
+            self.last = Some(who);
+            self.who.insert(who);
+        }
     }
 
     fn into_total(self) -> Total {
-        let Self { tokens, cost, basis, who } = self;
+        let Self { tokens, cost, basis, who, last: _ } = self;
         Total { tokens, cost, cost_basis: basis, sessions: who.len() }
     }
 }

@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::Arc;
 
+use agentctl_files::trace::{Touched, touched};
 use agentctl_model::{Facts, Found, Stamp};
 use jiff::Timestamp;
 use memchr::memmem::Finder;
@@ -24,10 +24,11 @@ use memchr::memmem::Finder;
 use super::gather::ReadSession;
 use super::jsonl::head::{Piece, scan_head};
 use super::jsonl::lenient::as_text;
-use super::jsonl::open::{Opened, open_regular};
+use super::jsonl::open::{Opened, modified, open_regular};
 use super::jsonl::whole::{CHUNK, Passage, scan_containing, scan_whole};
 use super::jsonl::{ReadAt, Scan, scan_back};
 use super::memory::Counted;
+use super::readings::FileState;
 use crate::Scope;
 pub(crate) use calls::{Calls, Recorded, hash_of};
 pub(crate) use directory::Directory;
@@ -106,9 +107,17 @@ pub(crate) fn read<F: Format>(
 ) -> Result<Read<F>, String> {
     let named = |error: io::Error| format!("{}: {error}", path.display());
     let place = Place::of(format, path, scope);
-    if let Some(known) = place.as_ref().and_then(Place::recall::<F>) {
-        let is_passed = is_old(known.stamp.modified, since) || format.refuses(&known.head);
-        return Ok(if is_passed { Read::Passed } else { Read::Session(Arc::unwrap_or_clone(known)) });
+    // Most files of a home are older than what is asked for, and a look at one is cheaper than opening it.
+    let is_looked_at = since.is_some() || place.is_some();
+    if let Some(found) = is_looked_at.then(|| path.metadata().ok()).flatten() {
+        if found.is_file() && is_old(modified(&found), since) {
+            touched(path, Touched::File);
+            return Ok(Read::Passed);
+        }
+        if let Some(known) = place.as_ref().and_then(|place| place.recall::<F>(FileState::of(&found))) {
+            let is_passed = format.refuses(&known.head);
+            return Ok(if is_passed { Read::Passed } else { Read::Session(known) });
+        }
     }
     let opened = match open_regular(path) {
         Ok(opened) => opened,

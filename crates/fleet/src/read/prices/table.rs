@@ -15,9 +15,11 @@ pub(crate) const NAME: &str = "genai-prices 0.2.1 (October 2026)";
 /// The table, with what was already looked up.
 #[derive(Default)]
 pub(crate) struct Table {
-    /// By provider, model and day.
-    rates: RefCell<HashMap<(&'static str, String, i64), Rate>>,
+    rates: RefCell<HashMap<(&'static str, i64), ByModel>>,
 }
+
+/// What the models of one provider cost on one day.
+type ByModel = HashMap<String, Rate>;
 
 /// How a model is charged on one day.
 #[derive(Debug, Clone, Copy)]
@@ -51,8 +53,14 @@ impl Table {
 
     fn rate(&self, provider: &'static str, model: &str, at: Timestamp) -> Rate {
         const DAY: i64 = 24 * 60 * 60;
-        let key = (provider, model.to_owned(), at.as_second().div_euclid(DAY));
-        *self.rates.borrow_mut().entry(key).or_insert_with(|| rate(provider, model, at))
+        let mut rates = self.rates.borrow_mut();
+        let of_day = rates.entry((provider, at.as_second().div_euclid(DAY))).or_default();
+        if let Some(known) = of_day.get(model) {
+            return *known;
+        }
+        let rate = rate(provider, model, at);
+        of_day.insert(model.to_owned(), rate);
+        rate
     }
 }
 

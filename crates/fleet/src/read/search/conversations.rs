@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use agentctl_adapters::search::Place;
+use agentctl_adapters::search::Searched;
 use agentctl_adapters::{Progress, Stored, StoredFile};
 use agentctl_model::{Coverage, SessionKey, SourceReport, Survey, Surveyed};
 use jiff::{SignedDuration, Timestamp};
@@ -44,8 +44,7 @@ pub(super) enum Item {
 
 /// What the search of an item gives.
 pub(super) enum Found {
-    /// What fits, newest first.
-    Places(Vec<Place>),
+    Places(Searched),
     /// The ids of the sessions that may fit; `None` if all may.
     Among(Option<HashSet<String>>),
     Rest(Listed),

@@ -18,7 +18,7 @@ use std::thread::Scope;
 use std::time::{Duration, Instant};
 
 use agentctl_adapters::cancel::with_cancellation;
-use agentctl_adapters::search::{self, Conversation, Pattern, Place, Search};
+use agentctl_adapters::search::{self, Conversation, Pattern, Place, Search, Searched};
 use agentctl_adapters::{Progress, ReadError};
 use agentctl_model::search::Hit;
 use agentctl_model::{CoverageKind, Entry, Role, SessionKey, SourceReport, Surveyed};
@@ -113,6 +113,7 @@ impl Fleet {
                 asked,
                 plan: &plan,
                 queue: &queue,
+                progress: &progress,
                 since,
                 sender,
                 unknown: Vec::new(),
@@ -191,7 +192,7 @@ impl Plan<'_> {
             Item::Session(session) => self
                 .fleet
                 .conversation(session)
-                .map_or_else(|| Ok(Vec::new()), |conversation| search::search(&conversation, asked))
+                .map_or_else(|| Ok(Searched::default()), |conversation| search::search(&conversation, asked))
                 .map(Found::Places),
             Item::File { source, file } => {
                 let conversation = source.adapter.conversation(&file.path, &file.id);
@@ -216,6 +217,8 @@ struct Desk<'s> {
     asked: &'s SearchQuery,
     plan: &'s Plan<'s>,
     queue: &'s Queue,
+    /// Who looks at something stops once it is given up.
+    progress: &'s Progress,
     /// The first moment that is asked about.
     since: Option<Timestamp>,
     sender: Sender<Message>,
@@ -280,9 +283,9 @@ impl<'s> Desk<'s> {
             if !self.unknown.is_empty() && self.gap.is_over(left.is_none()) {
                 let batch = std::mem::take(&mut self.unknown);
                 self.gap.begin(&batch);
-                let (plan, sender) = (self.plan, self.sender.clone());
+                let (plan, progress, sender) = (self.plan, self.progress, self.sender.clone());
                 scope.spawn(move || {
-                    let (known, sources) = plan.look_at(batch);
+                    let (known, sources) = with_cancellation(Some(progress), || plan.look_at(batch));
                     let _ = sender.send(Message::Known(known, sources));
                 });
             }
@@ -337,15 +340,22 @@ impl<'s> Desk<'s> {
 
     fn searched(&mut self, ticket: &Ticket, item: Item, found: Result<Found, ReadError>) {
         self.end.searched += item.conversations();
+        if let Ok(Found::Places(Searched { unread: Some(unread), .. })) = &found {
+            for (adapter, root) in self.plan.sources_of(&item) {
+                self.not_heard(&adapter, &root, vec![unread.clone()]);
+            }
+        }
         match (item, found) {
             (item, Err(error)) => {
                 for (adapter, root) in self.plan.sources_of(&item) {
                     self.not_heard(&adapter, &root, vec![error.to_string()]);
                 }
             }
-            (_, Ok(Found::Places(places))) if places.is_empty() => {}
-            (Item::Session(session), Ok(Found::Places(places))) => self.hold(*session, places),
-            (Item::File { source, file }, Ok(Found::Places(places))) => {
+            (_, Ok(Found::Places(Searched { places, .. }))) if places.is_empty() => {}
+            (Item::Session(session), Ok(Found::Places(Searched { places, .. }))) => {
+                self.hold(*session, places);
+            }
+            (Item::File { source, file }, Ok(Found::Places(Searched { places, .. }))) => {
                 self.unknown.push(Unknown { source, file, newest: ticket.newest, places });
             }
             (Item::Many(sessions), Ok(Found::Among(candidates))) => {

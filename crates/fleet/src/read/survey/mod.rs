@@ -17,7 +17,7 @@ mod verdicts;
 mod visibility;
 
 pub(crate) use held::capabilities as held_capabilities;
-pub(crate) use sources::hear;
+pub(crate) use sources::{SourceReading, SourceRequest, hear, read_sources};
 
 use std::path::Path;
 use std::time::Duration;
@@ -34,7 +34,7 @@ use crate::read::prices;
 use crate::read::query::{Query, Since, Wanted};
 use crate::read::survey::ask::ask_owners;
 use crate::read::survey::kernel::KernelSnapshot;
-use crate::read::survey::sources::{Sessions, SourceReading, SourceRequest, read_sources};
+use crate::read::survey::sources::Sessions;
 use crate::read::survey::verdicts::SourceVerdicts;
 use crate::read::survey::visibility::{UnseenOwners, unseen_owners};
 use crate::{Fleet, Source};
@@ -61,7 +61,7 @@ impl Fleet {
         let ledger = self.ledger();
         let since = query.wanted.since(self.past().unwrap_or_else(now));
         let requests = self.requests(&sources, query, since, snapshot, &ledger);
-        let mut readings = read_sources(requests, self.memory.as_ref());
+        let mut readings = self.readings(requests);
         self.ask_agents(&sources, &mut readings, query, &ledger);
         let mut seen = snapshot();
         if self.read_live_sessions(&sources, &mut readings, &seen, query, &ledger) {

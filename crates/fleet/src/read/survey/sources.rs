@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use agentctl_adapters::cancel::with_cancellation;
+use agentctl_adapters::cancel::{given_up, with_cancellation};
 use agentctl_adapters::{Memory, Progress, Reach, Scope};
 use agentctl_files::NoAnswer;
 use agentctl_model::{Coverage, Harvest, KernelView};
@@ -95,6 +95,9 @@ pub(crate) fn read_sources(
     heard.into_iter().map(|(harvest, took)| SourceReading { harvest, took }).collect()
 }
 
+/// How often it is looked whether the caller still waits, if he is one who may give up.
+const GLANCE: Duration = Duration::from_millis(5);
+
 /// Asks every source on a thread of its own and returns the answers in the order of the sources, each with how long it
 /// took. A source that makes no progress for its timeout is abandoned with its thread, so that it cannot delay the
 /// others; what stands for its answer is `silent`.
@@ -123,15 +126,21 @@ pub(crate) fn hear<T: Send + 'static>(
     }
     drop(answers);
     while let Some(deadline) = next_deadline(&waiting, &timeouts) {
-        match inbox.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+        let patience = deadline.saturating_duration_since(Instant::now());
+        let patience = given_up().map_or(patience, |_| patience.min(GLANCE));
+        match inbox.recv_timeout(patience) {
             Ok((index, answer)) => {
                 // A source that was given up on stops in the middle, so what it sends late is not complete.
                 if waiting[index].take().is_some() {
                     heard[index] = Some((answer, began.elapsed()));
                 }
             }
+            Err(RecvTimeoutError::Timeout) if given_up() == Some(true) => {
+                waiting.iter().flatten().for_each(|one| one.progress.give_up());
+                break;
+            }
             Err(RecvTimeoutError::Timeout) => {
-                for (index, after_ms) in given_up(&mut waiting, &timeouts) {
+                for (index, after_ms) in stalled(&mut waiting, &timeouts) {
                     heard[index] = Some((silent(Coverage::TimedOut { after_ms }), began.elapsed()));
                 }
             }
@@ -171,7 +180,7 @@ fn next_deadline(waiting: &[Option<Waiting>], timeouts: &[Duration]) -> Option<I
 }
 
 /// Gives up on the sources that have stood still for too long; returns each with how long that was.
-fn given_up(waiting: &mut [Option<Waiting>], timeouts: &[Duration]) -> Vec<(usize, u64)> {
+fn stalled(waiting: &mut [Option<Waiting>], timeouts: &[Duration]) -> Vec<(usize, u64)> {
     let now = Instant::now();
     let mut stalled = Vec::new();
     for (index, slot) in waiting.iter_mut().enumerate() {

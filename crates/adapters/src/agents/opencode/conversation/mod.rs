@@ -3,6 +3,6 @@
 pub(super) mod entries;
 pub(super) mod follow;
 pub(super) mod marks;
-pub(super) mod records;
+pub(crate) mod records;
 pub(crate) mod session;
-pub(super) mod turn;
+pub(crate) mod turn;
