@@ -5,9 +5,10 @@
 mod steer;
 
 use agentctl_testkit::agents::pi;
-use agentctl_testkit::{Claude, Codex, NodeAgent, Pi};
+use agentctl_testkit::{Claude, Codex, NodeAgent, OpenCode, Pi, until_seen};
 use jiff::Timestamp;
-use steer::Scene;
+use serde_json::json;
+use steer::{Scene, TIMEOUT};
 
 /// The quota is free again after this many seconds.
 const RESET: i64 = 600;
@@ -27,6 +28,7 @@ fn limited_and_resumed(scene: &Scene, says_until: bool) {
         (&"stopped".into(), &"failed".into()),
         "{session:#}"
     );
+    assert_eq!(session["pending"].as_array().unwrap().len(), 1, "{session:#}");
     let pending = &session["pending"][0];
     assert_eq!((&pending["kind"], &pending["answerable"]), (&"limit".into(), &false.into()), "{session:#}");
     let until = pending["limitedUntil"].as_str().map(|text| text.parse::<Timestamp>().unwrap().as_second());
@@ -41,7 +43,7 @@ fn limited_and_resumed(scene: &Scene, says_until: bool) {
     assert_eq!((&item["kind"], &item["session"]["id"]), (&"limit".into(), &id.into()), "{inbox:#}");
     assert_eq!(item["next"][0], format!("agentctl resume {id} MESSAGE"), "{inbox:#}");
     let resumed = scene.agentctl(&["resume", id, "[[text:done]] go on", "--wait", "--json"]).ok().json();
-    assert_eq!((&resumed["outcome"], &resumed["pending"]), (&"completed".into(), &serde_json::json!([])));
+    assert_eq!((&resumed["outcome"], &resumed["pending"]), (&"completed".into(), &json!([])));
 }
 
 #[test]
@@ -86,5 +88,43 @@ fn pi_does_not_say_until_when() {
     let scene = Scene::set("pi", |home, url| Pi::settle(home, url).map(drop));
     if let Some(scene) = scene {
         limited_and_resumed(&Scene { model_name: Some(pi::MODEL), ..scene }, false);
+    }
+}
+
+/// These ask again when the quota is free. Until then they are at work, and nothing is pending.
+fn goes_on_trying(scene: &Scene) {
+    let refusals = "[[limit:1]] ".repeat(60);
+    let launched = scene.launch(&format!("{refusals} work"), &[]).ok().json();
+    let id = launched["id"].as_str().unwrap();
+    until_seen(TIMEOUT, "that it asks again", || match scene.model.look(<[_]>::len) {
+        asked if asked > 1 => Ok(()),
+        asked => Err(format!("{asked} requests")),
+    });
+    let now = scene.status(id);
+    assert_eq!((&now["status"], &now["pending"]), (&"running".into(), &json!([])), "{now:#}");
+    let _ = scene.agentctl(&["stop", id]).ok();
+}
+
+#[test]
+fn kimi_goes_on_trying() {
+    let scene = Scene::set("kimi", |home, url| NodeAgent::kimi(home, url).map(drop));
+    if let Some(scene) = scene {
+        goes_on_trying(&scene);
+    }
+}
+
+#[test]
+fn qwen_goes_on_trying() {
+    let scene = Scene::set("qwen", |home, url| NodeAgent::qwen(home, url).map(drop));
+    if let Some(scene) = scene {
+        goes_on_trying(&scene);
+    }
+}
+
+#[test]
+fn opencode_goes_on_trying() {
+    let scene = Scene::set("opencode", |home, url| OpenCode::settle(home, url, &json!({})).map(drop));
+    if let Some(scene) = scene {
+        goes_on_trying(&scene);
     }
 }

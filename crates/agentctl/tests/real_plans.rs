@@ -84,7 +84,9 @@ fn limited(scene: &Scene, seconds: i64) -> (String, Timestamp) {
 }
 
 fn plans(scene: &Scene) -> Vec<Value> {
-    asked(scene, &["fuses", "--json"]).ok().json()["fuses"].as_array().unwrap().clone()
+    let fuses = asked(scene, &["fuses", "--json"]).ok().json();
+    let is_plan = |fuse: &&Value| fuse["resume"].is_object();
+    fuses["fuses"].as_array().unwrap().iter().filter(is_plan).cloned().collect()
 }
 
 /// How often the agent was told this, by its own records.
@@ -128,6 +130,33 @@ fn a_limited_session_goes_on_when_the_limit_ends_and_not_before() {
     let at: Timestamp =
         launch["launchedAt"].as_str().or(launch["at"].as_str()).map_or(until, |at| at.parse().unwrap());
     assert!(at >= until, "not before: {launch:#}");
+    is_told_once(&scene, &id);
+}
+
+/// A further plan of this session is one event.
+fn is_told_once(scene: &Scene, id: &str) {
+    let mut command =
+        scene.home.agentctl_command(&["events", "--type", "fuse.set", "--type", "fuse.expired"]);
+    command.env_remove("AGENTCTL_NO_DAEMON");
+    let events = Background::spawn(&scene.home, command);
+    // An event that comes proves that those before it came, too.
+    let until_heard = |label: &str| {
+        until_seen(TIMEOUT, "an event of another fuse", || {
+            let beside = scene.cwd.to_str().unwrap();
+            let _ = asked(scene, &["fuse", "set", beside, "--ttl", "1h", "--label", label]).ok();
+            let seen = events.stdout();
+            if seen.contains(label) { Ok(seen) } else { Err(seen) }
+        })
+    };
+    until_heard("the-listener-is-there");
+    let planned =
+        asked(scene, &["resume", id, "--at", "+1s", "[[text:done]] once more", "--json"]).ok().json();
+    goes_on_once(scene, id, "once more");
+    let seen = until_heard("everything-is-told");
+    let seen = seen.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let expired =
+        seen.filter(|event| event["type"] == "fuse.expired" && event["fuse"]["id"] == planned["id"]);
+    assert_eq!(expired.count(), 1, "its end is told once");
 }
 
 #[test]

@@ -97,6 +97,39 @@ fn a_launched_session_goes_on_once_after_the_machine_went_down() {
     assert_eq!(told(&transcript_of(&scene, &id), "one message"), 1);
 }
 
+/// A session that was recovered and died again is not offered a second time in this boot, also when nothing but its first
+/// launch is on record.
+#[test]
+fn what_was_recovered_is_not_offered_again_without_its_launch_record() {
+    let Some(scene) = scene() else { return };
+    let endless = format!("[[bash:{ENDLESS}]] [[hang]]");
+    let launched = scene.launch(&endless, &[]).ok().json();
+    let id = launched["id"].as_str().unwrap().to_owned();
+    scene.wait_for_tool();
+    power_failure(&scene);
+    another_boot(&scene);
+    let first = scene.launches();
+    let _ = scene.agentctl(&["recover", "--yes", "--message", &endless]).ok();
+    scene.wait_for_tool();
+    power_failure(&scene);
+    assert_eq!(scene.status(&id)["outcome"], "died");
+    for folder in scene.launches().into_iter().filter(|folder| !first.contains(folder)) {
+        fs::remove_dir_all(folder).unwrap();
+    }
+    assert!(offered(&scene).is_empty(), "it was resumed in this boot");
+}
+
+/// The id and the records of a session that died in the middle of a tool, put aside.
+fn pattern(scene: &Scene) -> (String, PathBuf) {
+    let launched = scene.launch(&format!("[[bash:{ENDLESS}]] [[hang]]"), &[]).ok().json();
+    let id = launched["id"].as_str().unwrap().to_owned();
+    scene.wait_for_tool();
+    power_failure(scene);
+    let kept = scene.home.path().join("pattern.jsonl");
+    fs::rename(transcript_of(scene, &id), &kept).unwrap();
+    (id, kept)
+}
+
 /// One session that died long ago, in a folder of its own, made of a recorded one.
 fn died_long_ago(scene: &Scene, pattern: &str, from: &Path, number: usize) -> (String, PathBuf) {
     let id = format!("dead0000-0000-4000-8000-{number:012}");
@@ -158,13 +191,7 @@ fn interrupt(scene: &Scene, round: usize, id: &str, message: &str) -> bool {
 #[test]
 fn nothing_is_resumed_twice_however_often_recover_is_interrupted() {
     let Some(scene) = scene() else { return };
-    let launched = scene.launch(&format!("[[bash:{ENDLESS}]] [[hang]]"), &[]).ok().json();
-    let pattern = launched["id"].as_str().unwrap().to_owned();
-    scene.wait_for_tool();
-    power_failure(&scene);
-    let from = transcript_of(&scene, &pattern);
-    let kept = scene.home.path().join("pattern.jsonl");
-    fs::rename(&from, &kept).unwrap();
+    let (pattern, kept) = pattern(&scene);
 
     for round in 0..count(9, 100) {
         let (id, file) = died_long_ago(&scene, &pattern, &kept, round);
@@ -191,13 +218,7 @@ fn nothing_is_resumed_twice_however_often_recover_is_interrupted() {
 #[test]
 fn only_so_many_start_at_once_and_one_that_fails_keeps_nobody() {
     let Some(scene) = scene() else { return };
-    let launched = scene.launch(&format!("[[bash:{ENDLESS}]] [[hang]]"), &[]).ok().json();
-    let pattern = launched["id"].as_str().unwrap().to_owned();
-    scene.wait_for_tool();
-    power_failure(&scene);
-    let from = transcript_of(&scene, &pattern);
-    let kept = scene.home.path().join("pattern.jsonl");
-    fs::rename(&from, &kept).unwrap();
+    let (pattern, kept) = pattern(&scene);
     let lost: Vec<(String, PathBuf)> =
         (0..4).map(|number| died_long_ago(&scene, &pattern, &kept, number)).collect();
     // Somebody has locked the folder of one.
@@ -237,4 +258,46 @@ fn only_so_many_start_at_once_and_one_that_fails_keeps_nobody() {
     for (number, (_, file)) in lost.iter().enumerate() {
         assert_eq!(told(file, "to-all"), usize::from(number != 2));
     }
+}
+
+/// Somebody takes a session up while another one is being resumed: it is left alone, and the answer says so.
+#[test]
+fn what_somebody_took_up_meanwhile_is_left_alone() {
+    let Some(scene) = scene() else { return };
+    let (pattern, kept) = pattern(&scene);
+    let lost: Vec<(String, PathBuf)> =
+        (0..2).map(|number| died_long_ago(&scene, &pattern, &kept, number)).collect();
+    let before = scene.launches();
+    // Nobody can start in a folder whose lock another process has, so the first one waits for this test.
+    let folders =
+        [0, 1].map(|number| fs::File::open(scene.home.work_dir(&format!("round-{number}"))).unwrap());
+    for folder in &folders {
+        folder.lock().unwrap();
+    }
+    let words = "[[text:gone on]] to-one";
+    let mut command = scene.home.agentctl_command(&["recover", "--yes", "--since", "all", "--jobs", "1"]);
+    command.args(["--message", words, "--json"]).current_dir(&scene.cwd);
+    let mut run = Background::spawn(&scene.home, command);
+    let begun = until_seen(TIMEOUT, "the first launch", || {
+        let new = scene.launches().into_iter().find(|folder| !before.contains(folder));
+        let record = new.and_then(|folder| fs::read_to_string(folder.join("launch.json")).ok());
+        record.ok_or_else(|| "none".to_owned())
+    });
+    let (_, (other, file)) = match &lost[..] {
+        [one, two] if begun.contains(&one.0) => (one, two),
+        [one, two] => (two, one),
+        _ => unreachable!(),
+    };
+    let text = fs::read_to_string(file).unwrap();
+    let newest = text.lines().rfind(|line| line.contains("\"timestamp\":\"2020-11-15T")).unwrap();
+    let taken_up = newest.replace("2020-11-15T", "2020-11-16T");
+    fs::write(file, format!("{text}{taken_up}\n")).unwrap();
+    drop(folders);
+    assert_eq!(run.wait(TIMEOUT).code(), Some(7));
+    let done: Value = serde_json::from_str(&run.stdout()).unwrap();
+    assert_eq!(done["sessions"].as_array().unwrap().len(), 1, "{done:#}");
+    assert_eq!(done["failed"][0]["id"], other.as_str(), "{done:#}");
+    assert_eq!(done["failed"][0]["error"], "somebody has taken it up meanwhile", "{done:#}");
+    scene.wait_for_silence();
+    assert_eq!(told(file, "to-one"), 0);
 }

@@ -39,7 +39,8 @@ pub(crate) fn found(name: &str, pins: &[u8]) -> Option<PathBuf> {
     Some(folder().ok()?.join(format!("{name}-{:016x}", fnv1a(pins)))).filter(|done| done.is_dir())
 }
 
-fn folder() -> anyhow::Result<PathBuf> {
+/// The cache itself.
+pub fn folder() -> anyhow::Result<PathBuf> {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     if let Some(own) = variable("AGENTCTL_TEST_CACHE") {
         return Ok(own);

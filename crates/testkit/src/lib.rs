@@ -56,6 +56,7 @@ pub use agents::pi::Pi;
 pub use agents::pi_rust::PiRust;
 pub use background::Background;
 pub use browser::{Browser, Tab};
+pub use cache::folder as cache_folder;
 pub use home::{Output, TestHome, tested};
 pub use model::{Act, Ask, FakeModel, Reply, Usage};
 pub use nats::NatsServer;

@@ -14,7 +14,7 @@ use rusqlite::{Connection, OpenFlags};
 
 const HEAD_BYTES: usize = 4 << 10;
 const TAIL_BYTES: usize = 16 << 10;
-const CHUNK_BYTES: usize = 256 << 10;
+const CHUNK_BYTES: usize = 128 << 10;
 
 /// Where agents store transcripts, and how many levels of directories are below.
 const ROOTS: [(&str, usize); 7] = [

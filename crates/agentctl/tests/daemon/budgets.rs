@@ -39,6 +39,14 @@ fn until_budget(house: &House, id: &Value, what: &str, is_so: impl Fn(&Value) ->
     })
 }
 
+/// The next event, which is of this kind and about this budget.
+#[track_caller]
+fn told(events: &mut Listener, kind: &str, budget: &Value) -> Value {
+    let event = events.next();
+    assert_eq!((&event["type"], &event["fuse"]["id"]), (&kind.into(), &budget["id"]), "{event:#}");
+    event
+}
+
 fn launch(house: &House, folder: &Path) -> Output {
     house.run(&["launch", "claude-code", "-p", "x", "--cwd", folder.to_str().unwrap()])
 }
@@ -63,21 +71,25 @@ fn a_budget_stops_the_sessions_of_its_folder_and_refuses_more() {
     // Others stand beside it, and count only their own agent.
     let of_codex = set(&house, &site, &["--max-tokens", "1", "--per", "day", "--adapter", "codex"]);
     let week = set(&house, &site, &["--max-cost", "1000", "--per", "week"]);
-    for _ in 0..3 {
+    let month = set(&house, &site, &["--max-cost", "13.7", "--per", "month"]);
+    for _ in 0..4 {
         assert_eq!(events.next()["type"], "fuse.set");
     }
     elsewhere.spend(500);
     works.spend(8);
-    let warned = events.next();
-    assert_eq!((&warned["type"], &warned["fuse"]["id"]), (&"fuse.warned".into(), &day["id"]));
+    let warned = told(&mut events, "fuse.warned", &day);
     assert_eq!(warned["fuse"]["spent"]["cost"], 10.0);
     assert!(!works.has_ended());
-    works.spend(3);
-    let expired = events.next();
-    assert_eq!((&expired["type"], &expired["fuse"]["id"]), (&"fuse.expired".into(), &day["id"]));
+    // Of what is spent after that nobody is warned again, although the daemon looks: another budget proves it.
+    works.spend(1);
+    told(&mut events, "fuse.warned", &month);
+    let _ = house.run(&["fuse", "cancel", month["id"].as_str().unwrap()]).ok();
+    works.spend(2);
+    told(&mut events, "fuse.expired", &day);
     until(SOON, "the end of who works", || works.has_ended().then_some(()));
     until(SOON, "the end of who rests", || rests.has_ended().then_some(()));
     let spent = until_budget(&house, &day["id"], "it to be spent", |now| now["stage"] == "spent");
+    assert!(daemon.stderr().contains("interrupts 1 session"), "first the clean way: {}", daemon.stderr());
     assert_eq!((&spent["spent"]["cost"], &spent["spent"]["blind"]), (&13.0.into(), &json!([])));
     assert_eq!((budget(&house, &of_codex["id"])["spent"]["tokens"].as_u64()), Some(0));
     assert_eq!(budget(&house, &week["id"])["stage"], "set");
@@ -220,6 +232,20 @@ fn a_new_period_begins_with_nothing_spent() {
     until(SOON, "the mark of the old period to be gone", || (!mark.exists()).then_some(()));
     agent.spend(8);
     until(SOON, "the end of the agent", || agent.has_ended().then_some(()));
+}
+
+#[test]
+fn every_period_is_warned_of_anew() {
+    let house = house();
+    let site = house.home.work_dir("site");
+    let agent = StandIn::start_in(&house.home, &site);
+    stored(&house, "f-1", &site, &json!({"stage": "warned"}));
+    let _daemon = house.daemon(&[]);
+    house.settled();
+    let mut events = Listener::open(&house, "type=fuse.warned", None);
+    until_budget(&house, &"f-1".into(), "the new period", |now| now["stage"] == "set");
+    agent.spend(8);
+    assert_eq!(events.next()["fuse"]["id"], "f-1");
 }
 
 #[test]

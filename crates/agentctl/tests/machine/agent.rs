@@ -16,7 +16,7 @@ impl Agent {
     pub(crate) fn start(home: &impl AsRef<Path>, id: &str, cwd: &Path) -> Self {
         let child = Command::new("sleep")
             .arg0("claude")
-            .arg("600")
+            .arg("3600")
             .env_clear()
             .env("HOME", home.as_ref())
             .stdin(Stdio::null())

@@ -124,6 +124,17 @@ pub(crate) fn code_of(mut child: Child) -> Option<i32> {
     panic!("it did not end by itself");
 }
 
+/// Presses Ctrl-C until it is heard, as a person would: in its first moments a process can miss one.
+pub(crate) fn interrupted(mut child: Child) -> Option<i32> {
+    let pid = rustix::process::Pid::from_child(&child);
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while child.try_wait().unwrap().is_none() && Instant::now() < deadline {
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    code_of(child)
+}
+
 pub(crate) const TOOLS: &str = "22222222-2222-4222-8222-222222222222";
 pub(crate) const DIED: &str = "a0000000-0000-4000-8000-000000000023";
 pub(crate) const INTERRUPTED: &str = "a0000000-0000-4000-8000-000000000021";

@@ -38,11 +38,17 @@ fn a_spent_budget_stops_its_folder_until_it_is_raised() {
     });
     assert_eq!(over["outcome"], "interrupted", "the clean way: {over:#}");
     assert_eq!(scene.status(&stays)["status"], "running", "it is none of this budget");
+    // The worktree that is to be made belongs to the repository, wherever the command is typed.
+    let from_elsewhere = |arguments: &[&str]| {
+        let mut command = scene.home.agentctl_command(&[&["launch", "claude-code"], arguments].concat());
+        command.current_dir(other);
+        scene.home.run(command)
+    };
     let refused = |why: &str| {
         let tree = scene.cwd.to_str().unwrap();
         for output in [
             scene.launch("[[text:no]] second", &[]),
-            scene.launch("[[text:no]] third", &["--worktree", tree, "--branch", "beside"]),
+            from_elsewhere(&["-p", "[[text:no]] third", "--worktree", tree, "--branch", "beside"]),
             scene.agentctl(&["resume", &id, "[[text:no]] go on"]),
         ] {
             assert_eq!(output.code, Some(7), "{why}: {output:#?}");
