@@ -289,12 +289,15 @@ fn what_somebody_took_up_meanwhile_is_left_alone() {
         _ => unreachable!(),
     };
     let text = fs::read_to_string(file).unwrap();
-    let newest = text.lines().rfind(|line| line.contains("\"timestamp\":\"2020-11-15T")).unwrap();
+    // Only records of the conversation say when it was last worked on.
+    let newest = text.lines().rfind(|line| line.contains("\"type\":\"user\"")).unwrap();
     let taken_up = newest.replace("2020-11-15T", "2020-11-16T");
+    assert_ne!(taken_up, newest);
     fs::write(file, format!("{text}{taken_up}\n")).unwrap();
     drop(folders);
-    assert_eq!(run.wait(TIMEOUT).code(), Some(7));
+    let code = run.wait(TIMEOUT).code();
     let done: Value = serde_json::from_str(&run.stdout()).unwrap();
+    assert_eq!(code, Some(7), "{done:#}");
     assert_eq!(done["sessions"].as_array().unwrap().len(), 1, "{done:#}");
     assert_eq!(done["failed"][0]["id"], other.as_str(), "{done:#}");
     assert_eq!(done["failed"][0]["error"], "somebody has taken it up meanwhile", "{done:#}");
