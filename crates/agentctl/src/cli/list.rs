@@ -216,7 +216,7 @@ impl Args {
         self.cwd.iter().flat_map(|given| surroundings.meant_folders(given)).collect()
     }
 
-    fn print<S: AsRef<Session> + Sync>(
+    fn print<S: AsRef<Session> + Send + Sync>(
         &self,
         listing: &Listing<S>,
         fleet: &Fleet,
@@ -317,29 +317,16 @@ impl Args {
 /// What is said instead of "no sessions": a machine that was not heard may have some.
 const NOT_ALL_HEARD: &str = "no session was heard of, and not every machine was heard";
 
-/// An answer with at least this many sessions is serialized on all cores when it goes to a pipe.
-const LONG: usize = 500;
-
 /// Prints the whole answer on one line, or indented for a person.
-fn print_json<S: AsRef<Session>>(
+fn print_json<S: AsRef<Session> + Send + Sync>(
     listing: &Listing<S>,
     surroundings: &Surroundings,
     out: &mut Output,
 ) -> Result<(), Failure> {
     let host = surroundings.host();
-    let mut answer = listing.answer(&host);
-    if out.is_terminal() || answer.sessions.len() < LONG {
-        return json::answer(out, &answer);
+    if out.is_terminal() {
+        return json::answer(out, &listing.answer(&host));
     }
-    let sessions = std::mem::take(&mut answer.sessions);
-    let mut frame = Vec::new();
-    json::line(&mut frame, &answer)?;
-    let open = b"\"sessions\":[";
-    let Some(at) = frame.windows(open.len()).position(|bytes| bytes == open) else {
-        unreachable!("the answer has this key")
-    };
-    let (before, after) = frame.split_at(at + open.len());
-    out.write_all(before)?;
-    json::elements(out, &sessions)?;
-    Ok(out.write_all(after)?)
+    listing.write(&host, out)?;
+    Ok(out.write_all(b"\n")?)
 }

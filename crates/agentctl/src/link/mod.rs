@@ -8,6 +8,7 @@ pub(crate) mod hints;
 pub(crate) mod hosts;
 pub(crate) mod waiting;
 pub(crate) mod waits;
+mod written;
 
 use std::io;
 use std::ops::ControlFlow;
@@ -22,11 +23,11 @@ use agentctl_fleet::{
 };
 use agentctl_model::{SourceReport, Surveyed};
 use agentctl_snapshot::Replay;
-use serde::Deserialize;
 
 use crate::failure::Failure;
 use crate::link::client::{Answer, Ask, Client};
 use crate::surroundings::Surroundings;
+use written::Written;
 
 pub(crate) struct Link {
     pub(crate) fleet: Fleet,
@@ -82,12 +83,6 @@ impl SessionFinder for Link {
     }
 }
 
-/// A list as the daemon serialized it, and the coverage of its sources.
-pub(crate) struct Written {
-    pub(crate) body: Vec<u8>,
-    pub(crate) sources: Vec<SourceReport>,
-}
-
 impl Link {
     pub(crate) fn open(surroundings: &Surroundings) -> Result<Self, Failure> {
         let fleet = surroundings.fleet()?;
@@ -127,16 +122,11 @@ impl Link {
     /// The list as JSON from the daemon, if one is available: long lists need not be parsed and serialized
     /// again.
     pub(crate) fn list_written(&self, query: &Query) -> Option<Written> {
-        #[derive(Deserialize)]
-        struct Health {
-            sources: Vec<SourceReport>,
-        }
         if self.starts_agents(query.adapters.iter()) {
             return None;
         }
         let answer = self.ask(&format!("/v1/sessions?{}", list_pairs(query)?), "application/json")?.ok()?;
-        let Health { sources } = serde_json::from_slice(&answer.body).ok()?;
-        Some(Written { body: answer.body, sources })
+        Written::of(answer.body)
     }
 
     /// What was spent, counted by the daemon, which does not read unchanged conversations again.

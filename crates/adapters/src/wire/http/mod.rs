@@ -14,6 +14,8 @@ use self::body::Body;
 pub use self::events::{Event, Events};
 
 /// No head is larger.
+/// How much memory the mere announcement of a length takes.
+const MOST_RESERVED: usize = 32 << 20;
 const LARGEST_HEAD: usize = 64 << 10;
 /// No head has more lines.
 const MOST_HEADERS: usize = 64;
@@ -157,6 +159,9 @@ impl<S: Read> Response<S> {
             return Err(too_large());
         }
         let mut whole = Vec::new();
+        if let Body::Length(length) = self.body {
+            whole.reserve_exact(usize::try_from(length).unwrap_or(usize::MAX).min(MOST_RESERVED));
+        }
         while self.more(&mut whole)? {
             if whole.len() > largest {
                 return Err(too_large());

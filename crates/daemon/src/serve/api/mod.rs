@@ -71,8 +71,12 @@ pub(crate) async fn no_such_route(method: Method, uri: Uri) -> Problem {
 pub(crate) fn json(value: &impl Serialize) -> Result<Bytes, Problem> {
     let mut body = Vec::new();
     let written = agentctl_model::text::json::write(&mut body, value);
-    written.map_err(|error| Problem::failed(format!("the answer cannot be written: {error}")))?;
+    written.map_err(|error| unwritten(&error))?;
     Ok(body.into())
+}
+
+fn unwritten(error: &dyn std::error::Error) -> Problem {
+    Problem::failed(format!("the answer cannot be written: {error}"))
 }
 
 pub(crate) fn answer(body: Bytes) -> Response {

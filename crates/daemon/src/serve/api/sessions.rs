@@ -10,7 +10,7 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 
 use super::extract::Id;
-use super::{App, answer, json, wants_whole};
+use super::{App, answer, json, unwritten, wants_whole};
 use crate::run::{clock, descriptors};
 use crate::serve::chosen_sources;
 use crate::serve::problem::Problem;
@@ -37,7 +37,10 @@ pub(crate) async fn list(
         if strict && listing.sources.iter().any(SourceReport::is_incomplete) {
             return Err(Problem::incomplete("not every source could be heard completely", listing.sources));
         }
-        if whole { json(&listing) } else { json(&listing.answer(&host)) }
+        if whole {
+            return json(&listing);
+        }
+        listing.into_written(&host).map(Bytes::from).map_err(|error| unwritten(&error))
     };
     shared_survey(&app, key, survey).await.map(answer)
 }

@@ -3,6 +3,7 @@
 
 mod selection;
 mod sort;
+mod written;
 
 use std::time::Instant;
 
