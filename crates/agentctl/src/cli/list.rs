@@ -216,7 +216,7 @@ impl Args {
         self.cwd.iter().flat_map(|given| surroundings.meant_folders(given)).collect()
     }
 
-    fn print<S: AsRef<Session> + Send + Sync>(
+    fn print<S: AsRef<Session> + Sync>(
         &self,
         listing: &Listing<S>,
         fleet: &Fleet,
@@ -318,7 +318,7 @@ impl Args {
 const NOT_ALL_HEARD: &str = "no session was heard of, and not every machine was heard";
 
 /// Prints the whole answer on one line, or indented for a person.
-fn print_json<S: AsRef<Session> + Send + Sync>(
+fn print_json<S: AsRef<Session> + Sync>(
     listing: &Listing<S>,
     surroundings: &Surroundings,
     out: &mut Output,

@@ -40,7 +40,10 @@ pub(crate) async fn list(
         if whole {
             return json(&listing);
         }
-        listing.into_written(&host).map(Bytes::from).map_err(|error| unwritten(&error))
+        let body = listing.written(&host).map(Bytes::from).map_err(|error| unwritten(&error));
+        // Nobody waits until ten thousand sessions are freed. Without a thread to be had they are freed here.
+        let _ = std::thread::Builder::new().spawn(|| drop(listing));
+        body
     };
     shared_survey(&app, key, survey).await.map(answer)
 }

@@ -12,38 +12,24 @@ use super::Listing;
 const LONG: usize = 500;
 /// How many sessions one core writes at a time.
 const PORTION: usize = 100;
+/// Hardly any session is longer, so that the bytes of a list need not be moved while they grow.
+const MOST_USUAL: usize = 1536;
 
-impl<S: AsRef<Session> + Send + Sync> Listing<S> {
+impl<S: AsRef<Session> + Sync> Listing<S> {
     /// Writes the answer on one line.
     pub fn write(&self, host: &str, out: &mut impl Write) -> io::Result<()> {
         let Some((before, after)) = self.frame(host)? else {
             return Ok(json::write(out, &self.answer(host))?);
         };
         out.write_all(&before)?;
-        elements(self.sessions.chunks(PORTION), |portion| out.write_all(&portion))?;
+        elements(&self.sessions, out)?;
         out.write_all(&after)
     }
 
-    /// The same as bytes. The sessions are freed where and when they were written: freeing ten thousand of them one
-    /// after another takes a while too, and the answer is as large as they are.
-    pub fn into_written(mut self, host: &str) -> io::Result<Vec<u8>> {
-        let Some((before, after)) = self.frame(host)? else {
-            let mut written = Vec::new();
-            json::write(&mut written, &self.answer(host))?;
-            return Ok(written);
-        };
-        let (mut written, mut rest) = (before, std::mem::take(&mut self.sessions).into_iter());
-        let count = rest.len().div_ceil(PORTION);
-        let portions: Vec<Vec<S>> = (0..count).map(|_| rest.by_ref().take(PORTION).collect()).collect();
-        elements(portions.into_iter(), |portion| {
-            if written.capacity() < 2 * portion.len() {
-                // Portions are of about the same size.
-                written.reserve_exact((portion.len() + portion.len() / 8) * count);
-            }
-            written.extend_from_slice(&portion);
-            Ok(())
-        })?;
-        written.extend_from_slice(&after);
+    /// The same as bytes.
+    pub fn written(&self, host: &str) -> io::Result<Vec<u8>> {
+        let mut written = Vec::with_capacity(self.sessions.len() * MOST_USUAL);
+        self.write(host, &mut written)?;
         Ok(written)
     }
 
@@ -53,16 +39,9 @@ impl<S: AsRef<Session> + Send + Sync> Listing<S> {
         if self.sessions.len() < LONG {
             return Ok(None);
         }
-        let mut frame = Vec::new();
-        let empty: Listing<S> = Listing {
-            as_of: self.as_of,
-            sessions: Vec::new(),
-            left_out: self.left_out,
-            sources: self.sources.clone(),
-            hosts: self.hosts.clone(),
-            strays: self.strays,
-        };
-        json::write(&mut frame, &empty.answer(host))?;
+        let (mut frame, mut answer) = (Vec::new(), self.answer(host));
+        answer.sessions.clear();
+        json::write(&mut frame, &answer)?;
         let at = frame.windows(OPEN.len()).position(|bytes| bytes == OPEN);
         Ok(at.map(|at| {
             let after = frame.split_off(at + OPEN.len());
@@ -71,40 +50,28 @@ impl<S: AsRef<Session> + Send + Sync> Listing<S> {
     }
 }
 
-/// Gives the written portions to `take` in their order, with commas between all elements. Each core writes every so
-/// many portions, one ahead of what was taken.
-fn elements<P, S>(
-    portions: impl ExactSizeIterator<Item = P>,
-    mut take: impl FnMut(Vec<u8>) -> io::Result<()>,
-) -> io::Result<()>
-where
-    P: AsRef<[S]> + Send,
-    S: AsRef<Session>,
-{
+/// Writes the sessions with commas between them. Each core makes every so many portions, one ahead of what is written.
+fn elements<S: AsRef<Session> + Sync>(sessions: &[S], out: &mut impl Write) -> io::Result<()> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let count = portions.len();
-    let mut lanes: Vec<Vec<(usize, P)>> = (0..cores).map(|_| Vec::new()).collect();
-    for (index, portion) in portions.enumerate() {
-        lanes[index % cores].push((index, portion));
-    }
     std::thread::scope(|scope| {
-        let lane = |portions: Vec<(usize, P)>| {
+        let lane = |first: usize| {
             let (hand_over, made) = sync_channel(1);
+            let portions = sessions.chunks(PORTION).enumerate().skip(first).step_by(cores);
             scope.spawn(move || {
                 for (index, portion) in portions {
                     // The receiver is gone when writing failed.
-                    if hand_over.send(written(portion.as_ref(), index == 0)).is_err() {
+                    if hand_over.send(written(portion, index == 0)).is_err() {
                         return;
                     }
                 }
             });
             made
         };
-        let lanes: Vec<_> = lanes.into_iter().map(lane).collect();
-        for lane in lanes.iter().cycle().take(count) {
+        let lanes: Vec<_> = (0..cores).map(lane).collect();
+        for lane in lanes.iter().cycle().take(sessions.len().div_ceil(PORTION)) {
             // A lane ends early only by a panic, which the scope passes on.
             let Ok(portion) = lane.recv() else { break };
-            take(portion?)?;
+            out.write_all(&portion?)?;
         }
         Ok(())
     })
@@ -117,7 +84,7 @@ fn written<S: AsRef<Session>>(sessions: &[S], is_first: bool) -> io::Result<Vec<
         if !(is_first && index == 0) {
             buffer.push(b',');
         }
-        json::write(&mut buffer, session.as_ref())?;
+        json::append(&mut buffer, session.as_ref())?;
     }
     Ok(buffer)
 }
@@ -151,7 +118,7 @@ mod tests {
             let mut written = Vec::new();
             listing.write("box", &mut written).unwrap();
             assert!(written == at_once, "{count} sessions");
-            assert!(listing.into_written("box").unwrap() == at_once, "{count} sessions");
+            assert!(listing.written("box").unwrap() == at_once, "{count} sessions");
         }
     }
 

@@ -1,12 +1,16 @@
 //! Writes every JSON answer of the command line and of the API. It drops control characters from keys and values, so no
 //! answer contains them even if an adapter let them through.
 
+mod compact;
+
 use std::io::{self, Write};
 
 use serde::Serialize;
 use serde_json::ser::{CharEscape, CompactFormatter, Formatter, PrettyFormatter, Serializer};
 
 use crate::text;
+
+pub use compact::append;
 
 /// Writes JSON on one line.
 pub fn write(out: impl Write, value: &impl Serialize) -> serde_json::Result<()> {
