@@ -10,6 +10,7 @@
 //! - [`Near`]: a real sshd, and a home that asks other machines over it.
 //! - [`tools`]: validators and other checking programs from outside this project.
 //! - [`until`], [`until_seen`]: wait for a condition with a deadline.
+//! - [`costs_what_its_size_says`]: fails for work that is quadratic.
 //! - [`skip`]: reports that a test cannot be run here. There is no other way to skip.
 //!
 //! A test with a real agent begins like this:
@@ -37,6 +38,7 @@ mod background;
 mod browser;
 mod cache;
 pub mod clients;
+mod cost;
 mod home;
 pub mod model;
 pub mod nats;
@@ -57,6 +59,7 @@ pub use agents::pi_rust::PiRust;
 pub use background::Background;
 pub use browser::{Browser, Tab};
 pub use cache::folder as cache_folder;
+pub use cost::costs_what_its_size_says;
 pub use home::{Output, TestHome, tested};
 pub use model::{Act, Ask, FakeModel, Reply, Usage};
 pub use nats::NatsServer;
