@@ -5,6 +5,7 @@
 //! - [`Background`], [`Pty`]: programs that run beside the test, without and with a terminal.
 //! - [`agents`]: real agents in pinned versions, set up in a test home.
 //! - [`clients`]: clients of MCP and ACP that others wrote, in pinned versions.
+//! - [`troupe`]: processes that look like agents.
 //! - [`sessions`]: made-up sessions, for tests that need no storage.
 //! - [`nats`]: a real server of the bus, and scripted hosts on it.
 //! - [`Near`]: a real sshd, and a home that asks other machines over it.
@@ -47,6 +48,7 @@ pub mod sessions;
 mod skip;
 mod ssh;
 pub mod tools;
+pub mod troupe;
 mod wait;
 
 pub use agents::claude::Claude;

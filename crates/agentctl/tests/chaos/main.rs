@@ -26,8 +26,6 @@ mod oracle;
 #[allow(dead_code, reason = "another test's room, of which a part is used")]
 mod stand_in;
 mod stream;
-#[path = "../daemon/troupe.rs"]
-mod troupe;
 mod world;
 mod writes;
 
