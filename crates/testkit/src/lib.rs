@@ -62,7 +62,7 @@ pub use background::Background;
 pub use browser::{Browser, Tab};
 pub use cache::folder as cache_folder;
 pub use cost::costs_what_its_size_says;
-pub use home::{Output, TestHome, tested};
+pub use home::{Output, TestHome, has_fault_points, tested};
 pub use model::{Act, Ask, FakeModel, Reply, Usage};
 pub use nats::NatsServer;
 pub use pty::Pty;
