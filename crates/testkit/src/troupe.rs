@@ -28,7 +28,7 @@ pub const CAST: [(&str, &str); 6] = [
     ("qwen", ".qwen"),
 ];
 
-/// Works on the first turn of its session until it is told that the turn is over, or killed.
+/// Works on the first turn of its session until it is told that this is over, or killed.
 pub struct Player {
     pub id: String,
     pub child: Child,
@@ -53,35 +53,22 @@ impl Player {
         Self { id, child, agent: agent.to_owned(), stage }
     }
 
-    /// Writes the last records of its turn, and lives on.
-    pub fn finish_turn(&self) {
+    /// Writes the last record of its turn and lives on, if it is one that waits for the next turn.
+    pub fn finish_turn(&self) -> bool {
         let stage = &self.stage;
-        let records = match self.agent.as_str() {
-            "codex" => vec![
-                json!({"timestamp": now(), "type": "event_msg", "payload": {"type": "task_complete", "turn_id": "t"}}),
-            ],
-            "copilot" => vec![
-                json!({"type": "assistant.message", "data": {"content": "done"}, "id": new_uuid(), "timestamp": now()}),
-                json!({"type": "assistant.turn_end", "data": {}, "id": new_uuid(), "timestamp": now()}),
-            ],
-            "gemini" => vec![json!({"id": "a", "timestamp": now(), "type": "gemini", "content": "done"})],
-            "pi" => {
-                vec![json!({"type": "message", "id": "r2", "parentId": "r1", "timestamp": now(), "message":
-                {"role": "assistant", "content": [{"type": "text", "text": "done"}], "stopReason": "stop"}})]
-            }
-            "qwen" => vec![
+        let record = match self.agent.as_str() {
+            "gemini" => json!({"id": "a", "timestamp": now(), "type": "gemini", "content": "done"}),
+            "pi" => json!({"type": "message", "id": "r2", "parentId": "r1", "timestamp": now(), "message":
+                {"role": "assistant", "content": [{"type": "text", "text": "done"}], "stopReason": "stop"}}),
+            "qwen" => {
                 json!({"uuid": new_uuid(), "sessionId": self.id, "timestamp": now(), "type": "assistant",
-                "cwd": stage.cwd(), "version": "0.24.4", "message": {"role": "model", "parts": [{"text": "done"}]}}),
-            ],
-            _ => {
-                let at = jiff::Timestamp::now().as_millisecond();
-                vec![
-                    json!({"id": stage.message("b"), "sessionID": self.id, "role": "assistant", "finish": "stop",
-                    "time": {"created": at, "completed": at}}),
-                ]
+                "cwd": stage.cwd(), "version": "0.24.4", "message": {"role": "model", "parts": [{"text": "done"}]}})
             }
+            // The others were started for one turn, and would end with it.
+            _ => return false,
         };
-        stage.write(&stage.records(&self.agent), &records);
+        stage.write(&stage.records(&self.agent), &[record]);
+        true
     }
 
     pub fn kill(&mut self) {
@@ -96,9 +83,6 @@ impl Drop for Player {
         let _ = self.child.wait();
     }
 }
-
-/// Where OpenCode kept its files.
-const STORE: &str = ".local/share/opencode/storage";
 
 struct Stage {
     /// The home; agents keep their files below it.
@@ -153,25 +137,17 @@ impl Stage {
         file.write_all((lines.join("\n") + "\n").as_bytes()).unwrap();
     }
 
-    /// The file to which this agent adds its records.
+    /// The file to which an agent that has further turns adds its records.
     fn records(&self, agent: &str) -> String {
         let id = &self.id;
         match agent {
-            "codex" => format!(".codex/sessions/2026/11/15/rollout-2026-11-15T07-00-00-{id}.jsonl"),
-            "copilot" => format!(".copilot/session-state/{id}/events.jsonl"),
             "gemini" => format!(".gemini/tmp/{}/chats/session-2026-11-15T07-05-{}.jsonl", &id[..8], &id[..8]),
             "pi" => {
                 let folder = self.cwd().trim_start_matches('/').replace('/', "-");
                 format!(".pi/agent/sessions/--{folder}--/2026-11-15T07-00-00-000Z_{id}.jsonl")
             }
-            "qwen" => format!(".qwen/projects/{}/chats/{id}.jsonl", self.cwd().replace('/', "-")),
-            _ => format!("{STORE}/message/{id}/{}.json", self.message("b")),
+            _ => format!(".qwen/projects/{}/chats/{id}.jsonl", self.cwd().replace('/', "-")),
         }
-    }
-
-    /// A message of OpenCode; those of one session are in the order of their names.
-    fn message(&self, number: &str) -> String {
-        format!("msg_{}{number}", &self.id[4..])
     }
 
     fn cwd(&self) -> &str {
@@ -179,7 +155,7 @@ impl Stage {
     }
 
     fn codex(&self, home: &TestHome) -> Child {
-        let rollout = self.records("codex");
+        let rollout = format!(".codex/sessions/2026/11/15/rollout-2026-11-15T07-00-00-{}.jsonl", self.id);
         let mut command = self.native(home, "opt/codex", &["exec", "--json", "do it"]);
         let child = command.stdout(self.file(&rollout)).spawn().unwrap();
         let record =
@@ -212,7 +188,7 @@ impl Stage {
         let child = command.spawn().unwrap();
         let event = |kind: &str, data: Value| json!({"type": kind, "data": data, "id": new_uuid(), "timestamp": now()});
         self.write(
-            &self.records("copilot"),
+            &format!("{folder}/events.jsonl"),
             &[
                 event("session.start", json!({"context": {"cwd": self.cwd()}})),
                 event("user.message", json!({"content": "do it"})),
@@ -227,7 +203,7 @@ impl Stage {
 
     fn gemini(&self, home: &TestHome) -> Child {
         let id = &self.id;
-        let child = self.node(home, "n/.bin/gemini", &["-p", "x", "--session-id", id]).spawn().unwrap();
+        let child = self.node(home, "n/.bin/gemini", &["--session-id", id]).spawn().unwrap();
         let folder = format!(".gemini/tmp/{}", &id[..8]);
         self.file(&format!("{folder}/.project_root")).write_all(self.cwd().as_bytes()).unwrap();
         self.write(
@@ -244,14 +220,15 @@ impl Stage {
     fn opencode(&self, home: &TestHome) -> Child {
         let id = &self.id;
         let child = self.native(home, "opt/opencode", &["run", "--session", id]).spawn().unwrap();
+        let store = ".local/share/opencode/storage";
         let at = jiff::Timestamp::now().as_millisecond();
-        let message = self.message("a");
+        let message = format!("msg_{}", &id[4..]);
         self.write(
-            &format!("{STORE}/message/{id}/{message}.json"),
+            &format!("{store}/message/{id}/{message}.json"),
             &[json!({"id": message, "sessionID": id, "role": "user", "time": {"created": at}})],
         );
         self.write(
-            &format!("{STORE}/session/global/{id}.json"),
+            &format!("{store}/session/global/{id}.json"),
             &[json!({"id": id, "version": "1.1.65", "projectID": "global", "directory": self.cwd(), "title": "do it",
                 "time": {"created": at, "updated": at}})],
         );
@@ -280,7 +257,7 @@ impl Stage {
 
     fn qwen(&self, home: &TestHome) -> Child {
         let id = &self.id;
-        let child = self.node(home, "n/.bin/qwen", &["-p", "x", "--session-id", id]).spawn().unwrap();
+        let child = self.node(home, "n/.bin/qwen", &["--session-id", id]).spawn().unwrap();
         self.write(
             &self.records("qwen"),
             &[json!({"uuid": new_uuid(), "sessionId": id, "timestamp": now(), "type": "user", "cwd": self.cwd(),

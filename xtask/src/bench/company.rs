@@ -96,7 +96,7 @@ impl Company {
     pub(super) fn finish_turn(&mut self, which: usize) -> anyhow::Result<bool> {
         match &mut self.members[which] {
             Member::Claude(which) => self.claudes.all[*which].finish_turn(&self.home.path())?,
-            Member::Other(player, _) => player.finish_turn(),
+            Member::Other(player, _) => return Ok(player.finish_turn()),
             // Their model never answers.
             Member::RealClaude(..) | Member::RealCodex(..) => return Ok(false),
         }
