@@ -13,9 +13,9 @@ pub fn agree(conversation: &Conversation<'_>, bytes: &[u8], parse: fn(&[u8]) -> 
         let Ok(pattern) = Pattern::new(&[words.to_owned()], false, ignores_case) else { return };
         let asked = Search { pattern: &pattern, roles: &[], since: None, limit: 1000, around: 0 };
         // A file without one readable record is an error.
-        let Ok(places) = search(conversation, &asked) else { return };
+        let Ok(found) = search(conversation, &asked) else { return };
         let fast: Vec<(String, String)> =
-            places.into_iter().map(|place| (place.position, place.shown.line)).collect();
+            found.places.into_iter().map(|place| (place.position, place.shown.line)).collect();
         assert_eq!(fast, slow(bytes, parse, &pattern), "{words:?}");
     }
 }

@@ -90,7 +90,7 @@ struct FuzzArgs {
 
 #[derive(Args)]
 struct DistArgs {
-    /// For which system [default: the static one of this architecture, with musl]
+    /// For which system [default: the static one of this architecture, with musl if that is installed]
     #[arg(long, value_name = "TRIPLE")]
     target: Option<String>,
     /// The folder of the packages [default: target/dist]

@@ -329,6 +329,9 @@ impl Scene {
 
 #[test]
 fn what_is_swapped_between_the_look_and_the_checkout_does_not_run() {
+    if !agentctl_testkit::has_fault_points() {
+        return agentctl_testkit::skip("only debug builds have fault points");
+    }
     let scene = Scene::new();
     fs::write(scene.repo.join(".gitattributes"), "known.txt filter=known\n").unwrap();
     for name in ["known.txt", "new.txt", ".gitattributes"] {
@@ -363,6 +366,9 @@ fn what_is_swapped_between_the_look_and_the_checkout_does_not_run() {
 
 #[test]
 fn what_a_killed_checkout_left_goes_with_the_next_start() {
+    if !agentctl_testkit::has_fault_points() {
+        return agentctl_testkit::skip("only debug builds have fault points");
+    }
     let scene = Scene::new();
     fs::create_dir(scene.home.agentctl_home()).unwrap();
     fs::set_permissions(scene.home.agentctl_home(), fs::Permissions::from_mode(0o700)).unwrap();

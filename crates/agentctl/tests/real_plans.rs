@@ -197,7 +197,7 @@ fn a_plan_is_cancelled_and_one_for_a_session_that_somebody_took_up_says_so() {
 
 #[test]
 fn a_daemon_that_dies_in_any_step_resumes_once() {
-    if !cfg!(debug_assertions) {
+    if !agentctl_testkit::has_fault_points() {
         return skip("only debug builds have fault points");
     }
     let Some(scene) = scene() else { return };

@@ -190,6 +190,9 @@ fn interrupt(scene: &Scene, round: usize, id: &str, message: &str) -> bool {
 
 #[test]
 fn nothing_is_resumed_twice_however_often_recover_is_interrupted() {
+    if !agentctl_testkit::has_fault_points() {
+        return agentctl_testkit::skip("only debug builds have fault points");
+    }
     let Some(scene) = scene() else { return };
     let (pattern, kept) = pattern(&scene);
 

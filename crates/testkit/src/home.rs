@@ -15,6 +15,12 @@ use tempfile::TempDir;
 use crate::agents::family;
 use crate::wait::until_seen;
 
+/// Whether the agentctl under test dies where `AGENTCTL_FAULT` says. Only debug builds do, so one that is named, such as the static
+/// one of a release, does not.
+pub fn has_fault_points() -> bool {
+    cfg!(debug_assertions) && std::env::var_os("AGENTCTL_TEST_PROGRAM").is_none()
+}
+
 /// A command that runs longer than this counts as hanging.
 const COMMAND_DEADLINE: Duration = Duration::from_mins(2);
 

@@ -5,11 +5,13 @@
 //! - [`Background`], [`Pty`]: programs that run beside the test, without and with a terminal.
 //! - [`agents`]: real agents in pinned versions, set up in a test home.
 //! - [`clients`]: clients of MCP and ACP that others wrote, in pinned versions.
+//! - [`troupe`]: processes that look like agents.
 //! - [`sessions`]: made-up sessions, for tests that need no storage.
 //! - [`nats`]: a real server of the bus, and scripted hosts on it.
 //! - [`Near`]: a real sshd, and a home that asks other machines over it.
 //! - [`tools`]: validators and other checking programs from outside this project.
 //! - [`until`], [`until_seen`]: wait for a condition with a deadline.
+//! - [`costs_what_its_size_says`]: fails for work that is quadratic.
 //! - [`skip`]: reports that a test cannot be run here. There is no other way to skip.
 //!
 //! A test with a real agent begins like this:
@@ -37,6 +39,7 @@ mod background;
 mod browser;
 mod cache;
 pub mod clients;
+mod cost;
 mod home;
 pub mod model;
 pub mod nats;
@@ -45,6 +48,7 @@ pub mod sessions;
 mod skip;
 mod ssh;
 pub mod tools;
+pub mod troupe;
 mod wait;
 
 pub use agents::claude::Claude;
@@ -57,7 +61,8 @@ pub use agents::pi_rust::PiRust;
 pub use background::Background;
 pub use browser::{Browser, Tab};
 pub use cache::folder as cache_folder;
-pub use home::{Output, TestHome, tested};
+pub use cost::costs_what_its_size_says;
+pub use home::{Output, TestHome, has_fault_points, tested};
 pub use model::{Act, Ask, FakeModel, Reply, Usage};
 pub use nats::NatsServer;
 pub use pty::Pty;

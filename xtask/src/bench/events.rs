@@ -1,25 +1,26 @@
 //! `cargo xtask bench-events`: how soon the daemon sends an event after a change, and what it costs while nothing changes.
 //!
-//! Stand-ins for Claude Code run among stored sessions of all agents. One at a time ends its turn, continues, is killed and
-//! is started again; the measured time is from the change to the event on the stream.
+//! Stand-ins of several agents and some real ones run among stored sessions of all agents. One at a time ends its turn, is
+//! killed and is started again; the measured time is from the change to the event on the stream. After that everything is
+//! listed once, and the daemon is left alone for a minute.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use agentctl_testkit::TestHome;
+use anyhow::{Context, bail, ensure};
 use serde_json::{Value, json};
 
-use super::stand_in::StandIns;
-use crate::workspace;
+use super::company::Company;
 
 /// An event that takes longer than this, even on a busy machine, is lost.
 pub(super) const LONGEST: Duration = Duration::from_mins(1);
-/// The time over which the processor time of the idle daemon is measured.
-const IDLE: Duration = Duration::from_secs(10);
+/// The time over which the processor time of the idle daemon is measured, and after which its memory is that at rest.
+const IDLE: Duration = Duration::from_mins(1);
 
 pub(crate) struct Options {
     pub(crate) sessions: usize,
@@ -32,46 +33,74 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let agents = crate::corpus::expand(&["all".to_owned()]);
-    // This benchmark needs its own corpus: the stand-ins write into it, and the other benchmark compares each session with
-    // the manifest.
-    let keep = options.keep.clone().unwrap_or_else(|| workspace::target_dir().join("bench")).join("events");
-    let (home, manifest) = super::corpus_of(Some(&keep), options.sessions, &agents)?;
+    let (corpus, manifest) = super::corpus_of(options.keep.as_deref(), options.sessions, &agents)?;
+    let home = TestHome::new();
+    copy(&corpus, &home.path())?;
+    let mut company = Company::start(home, &manifest, options.live)?;
     let own = tempfile::tempdir()?;
-    let mut stand_ins = StandIns::start(&home, &manifest, options.live, crate::now_ms())?;
-    let daemon = Daemon::start(&options.agentctl, &home, own.path())?;
-    let stream = Stream::open(&own.path().join("agentctl.sock"))?;
+    let socket = own.path().join("agentctl.sock");
+    let daemon = Daemon::start(&options.agentctl, &company.home(), own.path())?;
+    let stream = Stream::open(&socket)?;
     let (mut ended, mut rested) = (Vec::new(), Vec::new());
     for round in 0..options.rounds {
-        let which = round % stand_ins.all.len();
-        let one = &mut stand_ins.all[which];
+        let which = round % company.len();
         pause(round);
         let began = Instant::now();
-        one.finish_turn(&home)?;
-        rested.push(stream.wait_for("session.idle", &one.session)? - began);
+        if company.finish_turn(which)? {
+            rested.push(stream.wait_for("session.idle", company.session(which))? - began);
+        }
         pause(round * 7);
         let began = Instant::now();
-        one.kill()?;
-        ended.push(stream.wait_for("session.stopped", &one.session)? - began);
-        stand_ins.restart(which, &home, crate::now_ms())?;
-        stream.wait_for("session.running", &stand_ins.all[which].session)?;
+        company.kill(which)?;
+        ended.push(stream.wait_for("session.stopped", company.session(which))? - began);
+        company.replace(which)?;
+        stream.wait_for("session.running", company.session(which))?;
     }
+    list_all(&socket)?;
+    let warm = daemon.memory_kib()?;
     let before = daemon.processor_time()?;
     std::thread::sleep(IDLE);
     let idle = daemon.processor_time()?.saturating_sub(before).as_secs_f64() / IDLE.as_secs_f64();
-    let memory = daemon.memory_kib()?;
+    let rest = daemon.memory_kib()?;
     let (ended, rested) = (Spread::of(ended)?, Spread::of(rested)?);
     if options.json {
         println!(
             "{:#}",
-            json!({"sessions": options.sessions, "live": options.live, "rounds": options.rounds, "exitToStopped": ended.json(),
-                "recordToIdle": rested.json(), "idleCpu": idle, "memoryKib": memory})
+            json!({"sessions": options.sessions, "live": company.counts(), "rounds": options.rounds, "exitToStopped": ended.json(),
+                "recordToIdle": rested.json(), "idleCpu": idle, "warmKib": warm, "restKib": rest})
         );
     } else {
-        println!("{} sessions on disk, {} live, {} rounds", options.sessions, options.live, options.rounds);
+        println!(
+            "{} sessions on disk, {} rounds, live: {:?}",
+            options.sessions,
+            options.rounds,
+            company.counts()
+        );
         println!("exit to session.stopped    {}", ended.describe());
         println!("record to session.idle     {}", rested.describe());
-        println!("idle                       {:.2} % of a core, {:.1} MB", idle * 100.0, memory_mb(memory));
+        println!("after a list of everything {:.1} MB", memory_mb(warm));
+        println!("a minute later             {:.1} MB, {:.2} % of a core", memory_mb(rest), idle * 100.0);
     }
+    Ok(())
+}
+
+/// The live ones write into their home, and other benchmarks compare each session of the corpus with its manifest.
+fn copy(corpus: &Path, home: &Path) -> anyhow::Result<()> {
+    let copied =
+        Command::new("cp").arg("-a").arg(corpus.join(".")).arg(home).status().context("cannot start cp")?;
+    ensure!(copied.success(), "cannot copy {}", corpus.display());
+    Ok(())
+}
+
+/// Has the daemon list every session that there is.
+fn list_all(socket: &Path) -> anyhow::Result<()> {
+    let mut stream = UnixStream::connect(socket)?;
+    stream.write_all(
+        b"GET /v1/sessions?all=true&since=all HTTP/1.1\r\nHost: agentctl\r\nConnection: close\r\n\r\n",
+    )?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer)?;
+    ensure!(answer.starts_with(b"HTTP/1.1 200"), "the daemon lists nothing");
     Ok(())
 }
 

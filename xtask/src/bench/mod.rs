@@ -4,6 +4,7 @@
 //! Each answer is checked against the manifest before anything is timed.
 
 pub(crate) mod check;
+mod company;
 pub(crate) mod events;
 pub(crate) mod gateway;
 pub(crate) mod held;

@@ -53,7 +53,7 @@ impl Release {
 }
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
-    let target = options.target.clone().unwrap_or_else(program::usual_target);
+    let target = options.target.clone().map_or_else(program::usual_target, Ok)?;
     let release = Release { version: env!("CARGO_PKG_VERSION"), target, time: commit_time()? };
     let built = match &options.program {
         Some(program) => program.clone(),

@@ -9,9 +9,18 @@ use anyhow::{Context, bail, ensure};
 use super::Release;
 use crate::workspace;
 
-/// The static target of this machine's architecture.
-pub(super) fn usual_target() -> String {
-    format!("{}-unknown-linux-musl", std::env::consts::ARCH)
+/// The target of a release for this machine's architecture, or the static one that can be built where its standard library is
+/// missing.
+pub(super) fn usual_target() -> anyhow::Result<String> {
+    let [usual, instead] = ["musl", "gnu"].map(|c| format!("{}-unknown-linux-{c}", std::env::consts::ARCH));
+    if has_standard_library(&library_folder(&usual)?) {
+        return Ok(usual);
+    }
+    println!(
+        "the standard library for {usual} is not installed (`rustup target add {usual}` brings it), so the program is linked \
+         with the C library of this machine, for {instead}; docs/install.md says what it lacks"
+    );
+    Ok(instead)
 }
 
 /// Builds agentctl for the target and returns the path of the program.
@@ -69,17 +78,7 @@ fn c_flags() -> anyhow::Result<String> {
 
 /// Says what is missing before anything is built.
 fn check_target(target: &str) -> anyhow::Result<()> {
-    let asked = Command::new("rustc")
-        .current_dir(workspace::root())
-        .args(["--print", "target-libdir", "--target", target])
-        .output()
-        .context("cannot start rustc")?;
-    ensure!(
-        asked.status.success(),
-        "rustc knows no target {target}; `rustc --print target-list` has those it knows"
-    );
-    let folder = PathBuf::from(String::from_utf8_lossy(&asked.stdout).trim());
-    if !has_standard_library(&folder) {
+    if !has_standard_library(&library_folder(target)?) {
         bail!(
             "the standard library for {target} is not installed: `rustup target add {target}` brings it. \
              A static program with the C library of this system needs no other target: `--target {}`",
@@ -95,6 +94,20 @@ fn check_target(target: &str) -> anyhow::Result<()> {
         );
     }
     Ok(())
+}
+
+/// Where the compiler looks for the libraries of this target.
+fn library_folder(target: &str) -> anyhow::Result<PathBuf> {
+    let asked = Command::new("rustc")
+        .current_dir(workspace::root())
+        .args(["--print", "target-libdir", "--target", target])
+        .output()
+        .context("cannot start rustc")?;
+    ensure!(
+        asked.status.success(),
+        "rustc knows no target {target}; `rustc --print target-list` has those it knows"
+    );
+    Ok(PathBuf::from(String::from_utf8_lossy(&asked.stdout).trim()))
 }
 
 fn has_standard_library(folder: &Path) -> bool {
@@ -150,6 +163,13 @@ mod tests {
         assert!(!asks_for_a_loader(&elf(&[1, 2, 1])));
         // A table that is not there is no proof.
         assert!(asks_for_a_loader(&elf(&[1, 2, 1])[..100]));
+    }
+
+    #[test]
+    fn without_a_choice_there_is_always_something_to_build() {
+        let target = usual_target().unwrap();
+        assert!(target.starts_with(std::env::consts::ARCH));
+        assert!(has_standard_library(&library_folder(&target).unwrap()), "{target}");
     }
 
     #[test]

@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::PathBuf;
 
+use agentctl_testkit::troupe::Player;
 use agentctl_testkit::{Background, Codex, Signal, TestHome, until_seen};
 
 use crate::house::{House, SOON};
 use crate::stand_in::StandIn;
-use crate::troupe::Player;
 
 /// Where the turn of a session stands, by what its agent recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -311,7 +311,7 @@ impl World {
 
     /// The place of an agent becomes a link that leads nowhere for a while.
     fn fail_root(&mut self, agent: &'static str, what: &str) {
-        let (_, root) = *crate::troupe::CAST.iter().find(|(name, _)| *name == agent).unwrap();
+        let (_, root) = *agentctl_testkit::troupe::CAST.iter().find(|(name, _)| *name == agent).unwrap();
         let root = self.house.home.path().join(root);
         if !root.exists() {
             return;

@@ -26,8 +26,6 @@ mod oracle;
 #[allow(dead_code, reason = "another test's room, of which a part is used")]
 mod stand_in;
 mod stream;
-#[path = "../daemon/troupe.rs"]
-mod troupe;
 mod world;
 mod writes;
 
@@ -50,7 +48,7 @@ fn variable<T: std::str::FromStr>(name: &str) -> Option<T> {
 
 #[test]
 fn every_answer_is_true_whatever_fails() {
-    if !cfg!(debug_assertions) {
+    if !agentctl_testkit::has_fault_points() {
         return skip("only debug builds have fault points");
     }
     if std::env::var_os(INSIDE).is_none() && outside() {

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use agentctl_testkit::troupe::CAST;
 use agentctl_testkit::{Background, Codex, FakeModel, Signal, skip, until_seen};
 
 use crate::cast::{self, Actor};
@@ -14,7 +15,6 @@ use crate::disks::Disks;
 use crate::house::{House, SOON};
 use crate::oracle::{self, Left, Unheard};
 use crate::stream::Stream;
-use crate::troupe::CAST;
 use crate::writes::Book;
 
 /// Ten times what an answer may take, on a machine that is busy.
@@ -52,6 +52,16 @@ pub(crate) struct World {
     _model: FakeModel,
 }
 
+/// A source that makes no progress for two seconds is not heard, which is true and no answer here. Long runs have a machine on which
+/// everything may stand still for longer.
+fn be_patient(own: &Path) {
+    fs::create_dir_all(own).unwrap();
+    fs::set_permissions(own, fs::Permissions::from_mode(0o700)).unwrap();
+    let agents = CAST.iter().map(|(name, _)| *name).chain(["claude-code"]);
+    let settings = agents.map(|name| format!("[adapters.{name}]\ntimeout = \"5m\"\n"));
+    fs::write(own.join("config.toml"), settings.collect::<String>()).unwrap();
+}
+
 impl World {
     pub(crate) fn set(with_disks: bool) -> Self {
         let model = FakeModel::start();
@@ -63,6 +73,7 @@ impl World {
         house.home.put_on_path("claude", &script);
         fs::create_dir_all(cast::gates(&house.home)).unwrap();
         let disks = with_disks.then(|| Disks::mount(&house.home));
+        be_patient(&house.home.agentctl_home());
         fs::create_dir_all(house.home.path().join(".claude/projects")).unwrap();
         // The stand-in of Codex would be in the home of the real one.
         let others = CAST.iter().map(|(name, _)| *name).filter(|name| *name != "codex");
@@ -230,7 +241,8 @@ impl World {
             }
             let list = self.list(daemon);
             if let Err(why) = oracle::judge(&list, &self.alive, &self.dead, unheard) {
-                panic!("{what}, {} daemon: {why}", if daemon { "with the" } else { "without a" });
+                let with = if daemon { "with the" } else { "without a" };
+                panic!("{what}, {with} daemon: {why}\n{:#}", list["sources"]);
             }
         }
         let asked = |world: &Self, arguments: &[&str], daemon: bool| {

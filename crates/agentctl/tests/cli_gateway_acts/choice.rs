@@ -102,6 +102,9 @@ fn a_folder_is_checked_where_the_gateway_is_on_this_machine_and_nowhere_else() {
 
 #[test]
 fn a_record_is_never_seen_half_made() {
+    if !agentctl_testkit::has_fault_points() {
+        return agentctl_testkit::skip("only debug builds have fault points");
+    }
     let office = Office::open();
     let mut command = office.machine.command(&["launch", "openclaw", "-p", "go"]);
     command.env("AGENTCTL_FAULT", "exit.begin");

@@ -268,7 +268,7 @@ fn a_day_begins_at_midnight_of_this_machine() {
 /// If the daemon is killed between any two steps, the sessions are stopped and it is told once.
 #[test]
 fn a_daemon_killed_at_any_step_tells_once_and_stops_all() {
-    if !cfg!(debug_assertions) {
+    if !agentctl_testkit::has_fault_points() {
         return skip("only debug builds have fault points");
     }
     let house = house();

@@ -130,7 +130,7 @@ fn the_session_of_a_fuse_is_found_as_by_every_command() {
 /// If the daemon is killed between any two steps, a fuse still fires once and its webhook arrives.
 #[test]
 fn a_daemon_killed_at_any_step_fires_a_fuse_once() {
-    if !cfg!(debug_assertions) {
+    if !agentctl_testkit::has_fault_points() {
         return agentctl_testkit::skip("only debug builds have fault points");
     }
     let house = House::new();
@@ -166,7 +166,7 @@ fn a_daemon_killed_at_any_step_fires_a_fuse_once() {
 /// partially.
 #[test]
 fn a_fuse_that_was_acknowledged_is_set_whatever_happens() {
-    if !cfg!(debug_assertions) {
+    if !agentctl_testkit::has_fault_points() {
         return agentctl_testkit::skip("only debug builds have fault points");
     }
     let house = House::new();

@@ -219,7 +219,7 @@ fn with_a_daemon_one_end_has_one_delivery() {
 /// If the process is killed between any two steps of the announcement, it is still announced, under one id.
 #[test]
 fn a_runner_killed_at_any_step_loses_nothing() {
-    if !cfg!(debug_assertions) {
+    if !agentctl_testkit::has_fault_points() {
         return agentctl_testkit::skip("only debug builds have fault points");
     }
     let scene = Scene::set();
@@ -250,7 +250,7 @@ fn a_runner_killed_at_any_step_loses_nothing() {
 /// a complete record, or nothing remains.
 #[test]
 fn a_launch_killed_at_any_step_of_its_record_is_whole_or_undone() {
-    if !cfg!(debug_assertions) {
+    if !agentctl_testkit::has_fault_points() {
         return agentctl_testkit::skip("only debug builds have fault points");
     }
     let scene = Scene::set();

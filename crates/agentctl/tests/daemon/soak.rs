@@ -6,6 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::rc::Rc;
 
+use agentctl_testkit::troupe::{CAST, Player};
 use agentctl_testkit::{new_uuid, until_seen};
 use serde_json::Value;
 
@@ -14,7 +15,6 @@ use crate::events::Listener;
 use crate::far::Far;
 use crate::house::{House, SOON};
 use crate::stand_in::StandIn;
-use crate::troupe::{CAST, Player};
 
 const CLAUDE: &str = "claude-code";
 const OPENCLAW: &str = "openclaw";

@@ -44,6 +44,8 @@ pub struct View {
     reported: BTreeSet<SessionKey>,
     /// Live sessions that were hidden by their twins, and of which no change was reported.
     suppressed: BTreeSet<SessionKey>,
+    /// A reader was shown everything that was known to be live, and takes what is not told to it later for not live.
+    is_shown: bool,
 }
 
 impl View {
@@ -74,8 +76,10 @@ impl View {
         self.live.iter().filter(|(key, _)| is_new(key)).map(|(_, seen)| (*seen.session).clone()).collect()
     }
 
-    /// Records that a reader was shown all these sessions: from now on all their changes are reported.
+    /// Records that a reader was shown all these sessions: from now on all their changes are reported, and so is every session
+    /// that is found only later, because its source had not been read yet.
     pub fn tell_shown(&mut self) {
+        self.is_shown = true;
         let hidden = self.hidden();
         self.reported.extend(self.live.keys().filter(|key| !hidden.contains(*key)).cloned());
     }
@@ -151,7 +155,7 @@ impl View {
         let complete = sources.iter().filter(|(_, report)| report.proves_absence()).map(|(place, _)| place);
         let earlier = self.read_once.iter().filter(|place| sources.contains_key(*place));
         let read_once = earlier.chain(complete).cloned().collect();
-        let mut after = Self { sources, read_once, ..Self::default() };
+        let mut after = Self { sources, read_once, is_shown: self.is_shown, ..Self::default() };
         for (key, was) in &self.live {
             let Some(source) = now.sources.iter().find(|source| is_of(source, key)) else {
                 // That root is not read any more, so nothing is reported about it.
@@ -190,6 +194,8 @@ impl View {
             // A session that was already live when its source was first read did not start now.
             if self.has_read(key) {
                 changes.push(Event::of_session(EventKind::SessionStarted, key, None, session));
+            }
+            if self.has_read(key) || self.is_shown {
                 let kind = EventKind::of(session.status);
                 changes.extend(kind.map(|kind| Event::of_session(kind, key, None, session)));
             }

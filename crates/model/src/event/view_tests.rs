@@ -341,3 +341,24 @@ fn a_further_request_is_told_again() {
     let (_, view) = view.diff(&asks(&["a", "b"]));
     assert_eq!(view.diff(&asks(&["b"])).0.len(), 0, "one was answered");
 }
+
+/// The first survey may take longer than a reader is kept waiting, and a source may be read for the first time long after that.
+#[test]
+fn who_was_shown_too_little_is_told_the_rest() {
+    let session = || vec![surveyed(ROOTS[0], 1, Status::Waiting)];
+    let complete = [Coverage::Complete, Coverage::Complete];
+    let mut shown = View::default();
+    assert_eq!(
+        kinds(&shown.diff(&survey(session(), &complete)).0),
+        Vec::<&str>::new(),
+        "nobody was shown less"
+    );
+    shown.tell_shown();
+    let (events, after) = shown.diff(&survey(session(), &complete));
+    assert_eq!(kinds(&events), ["session.waiting"], "it did not start now");
+    assert_eq!(kinds(&after.diff(&survey(session(), &complete)).0), Vec::<&str>::new());
+    let silent = [Coverage::TimedOut { after_ms: 2 }, Coverage::Complete];
+    let (_, late) = shown.diff_among(|_| true, &survey(Vec::new(), &silent));
+    let (events, _) = late.diff_among(|_| true, &survey(session(), &complete));
+    assert_eq!(kinds(&events), ["source.recovered", "session.waiting"]);
+}

@@ -97,6 +97,8 @@ wire_api = "responses"
 env_key = "FAKE_KEY"
 request_max_retries = 0
 stream_max_retries = 0
+# A model that is told to hang is waited for, also on a machine that is so slow that Codex would give up.
+stream_idle_timeout_ms = 86400000
 
 [analytics]
 enabled = false

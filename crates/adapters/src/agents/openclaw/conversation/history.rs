@@ -110,6 +110,7 @@ pub(crate) fn moment(value: &Value) -> Option<Timestamp> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use agentctl_testkit::costs_what_its_size_says;
     use serde_json::json;
     use std::collections::HashSet;
 
@@ -153,18 +154,21 @@ mod tests {
         assert_eq!(entries(&told, false).len(), 6);
     }
 
-    /// As many as one answer may hold. Who compares each entry with all before it takes minutes for them.
+    /// One answer may hold a hundred thousand. Who compares each entry with all before it takes minutes for them.
     #[test]
-    fn one_message_with_a_hundred_thousand_calls_is_read_at_once() {
-        let calls = vec![json!({"type": "toolCall"}); 100_000];
-        let told = history(json!({"messages": [
-            {"role": "assistant", "content": calls, "__openclaw": {"id": "a/b"}},
-            {"role": "user", "content": "and now", "__openclaw": {"id": "c"}},
-            {"role": "user", "content": "again", "__openclaw": {"id": "a/b"}},
-        ]}));
-        let all = entries(&told, false);
-        let names = [0, 1, 99_999, 100_000, 100_001].map(|at: usize| all[at].key.as_str());
-        assert_eq!(names, ["a/b/0", "a/b/1", "a/b/99999", "c/0", "a/b/0"]);
+    fn one_message_with_very_many_calls_is_read_at_once() {
+        let told = |count: usize| {
+            let calls = vec![json!({"type": "toolCall"}); count];
+            history(json!({"messages": [
+                {"role": "assistant", "content": calls, "__openclaw": {"id": "a/b"}},
+                {"role": "user", "content": "and now", "__openclaw": {"id": "c"}},
+                {"role": "user", "content": "again", "__openclaw": {"id": "a/b"}},
+            ]}))
+        };
+        let all = entries(&told(1000), false);
+        let names = [0, 1, 999, 1000, 1001].map(|at: usize| all[at].key.as_str());
+        assert_eq!(names, ["a/b/0", "a/b/1", "a/b/999", "c/0", "a/b/0"]);
+        costs_what_its_size_says(1000, told, |told| entries(told, false));
     }
 
     #[test]

@@ -1,0 +1,59 @@
+//! How the cost of some work grows with its size.
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// So much more work the second measurement has, and so often each is done.
+const LARGER: usize = 4;
+const ATTEMPTS: usize = 5;
+/// Between what linear work then costs, four times as much, and what quadratic work costs, sixteen times.
+const MOST: u32 = 8;
+
+/// Panics if work on four times as much costs far more than four times as much.
+///
+/// Costs are processor time of this thread, so others on the machine hardly count, and the least of some attempts is taken. Choose a
+/// size at which quadratic work would cost much more than what is linear in it.
+#[track_caller]
+pub fn costs_what_its_size_says<I, O>(size: usize, make: impl Fn(usize) -> I, work: impl Fn(&I) -> O) {
+    let cost = |size: usize| {
+        let input = make(size);
+        let attempts = (0..ATTEMPTS).map(|_| {
+            let before = spent();
+            black_box(work(&input));
+            spent().saturating_sub(before)
+        });
+        attempts.min().unwrap_or_default()
+    };
+    let (small, large) = (cost(size), cost(size * LARGER));
+    assert!(large < small * MOST, "{small:?} for {size}, and {large:?} for {LARGER} times as much");
+}
+
+/// The processor time that this thread has taken.
+fn spent() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::try_from(time).expect("processor time is never negative")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(size: usize) -> Vec<usize> {
+        (0..size).collect()
+    }
+
+    #[test]
+    fn what_looks_at_everything_once_may() {
+        costs_what_its_size_says(200_000, numbers, |all| all.iter().map(|one| one ^ 7).max());
+    }
+
+    #[test]
+    #[should_panic(expected = "for 4 times as much")]
+    fn what_looks_at_all_the_others_for_each_may_not() {
+        let others =
+            |all: &Vec<usize>| all.iter().map(|one| all.iter().filter(|other| *other < one).count()).max();
+        costs_what_its_size_says(1000, numbers, others);
+    }
+}
