@@ -16,6 +16,8 @@ pub(crate) const NAME: &str = "genai-prices 0.2.1 (October 2026)";
 #[derive(Default)]
 pub(crate) struct Table {
     rates: RefCell<HashMap<(&'static str, i64), ByModel>>,
+    /// What was looked up last: most calls follow another one of the same model on the same day.
+    last: RefCell<Option<(&'static str, i64, String, Rate)>>,
 }
 
 /// What the models of one provider cost on one day.
@@ -53,13 +55,21 @@ impl Table {
 
     fn rate(&self, provider: &'static str, model: &str, at: Timestamp) -> Rate {
         const DAY: i64 = 24 * 60 * 60;
-        let mut rates = self.rates.borrow_mut();
-        let of_day = rates.entry((provider, at.as_second().div_euclid(DAY))).or_default();
-        if let Some(known) = of_day.get(model) {
-            return *known;
+        let day = at.as_second().div_euclid(DAY);
+        let mut last = self.last.borrow_mut();
+        if let Some((.., rate)) =
+            last.as_ref().filter(|(of, on, named, _)| (*of, *on) == (provider, day) && named == model)
+        {
+            return *rate;
         }
-        let rate = rate(provider, model, at);
-        of_day.insert(model.to_owned(), rate);
+        let mut rates = self.rates.borrow_mut();
+        let of_day = rates.entry((provider, day)).or_default();
+        let rate = of_day.get(model).copied().unwrap_or_else(|| {
+            let rate = rate(provider, model, at);
+            of_day.insert(model.to_owned(), rate);
+            rate
+        });
+        *last = Some((provider, day, model.to_owned(), rate));
         rate
     }
 }

@@ -10,7 +10,7 @@ use agentctl_adapters::StoredFile;
 use agentctl_adapters::search::Place;
 use agentctl_model::{SourceReport, Surveyed};
 
-use super::conversations::Plan;
+use super::conversations::{Plan, lagging};
 use super::queue::Newest;
 use crate::Source;
 use crate::read::query::{Query, Wanted};
@@ -38,20 +38,32 @@ pub(super) struct Gap {
     length: Duration,
     /// How new the sessions can be that are being looked at.
     looking: Option<Newest>,
+    /// Nothing was looked at so far.
+    is_first: bool,
 }
 
 impl Default for Gap {
     fn default() -> Self {
-        Self { next: Instant::now(), length: Duration::from_millis(20), looking: None }
+        let length = Duration::from_millis(20);
+        Self { next: Instant::now() + length, length, looking: None, is_first: true }
     }
 }
 
 impl Gap {
     const LONGEST: Duration = Duration::from_millis(500);
 
-    /// Whether it is time for the next look. When nothing else is left to do, it is.
-    pub(super) fn is_over(&self, nothing_left: bool) -> bool {
-        self.looking.is_none() && (nothing_left || Instant::now() >= self.next)
+    /// What is looked at now; everything when nothing else is `left` to be searched. Somebody waits for the first hit, so the
+    /// first look is at the newest sessions alone, once nothing that is left can come before them if they are as new as
+    /// their files.
+    pub(super) fn batch(&self, unknown: &mut Vec<Unknown>, left: Option<Newest>) -> Vec<Unknown> {
+        if self.looking.is_some() {
+            return Vec::new();
+        }
+        let is_turn = |one: &mut Unknown| left.is_none_or(|left| one.newest > left.map(lagging));
+        let first: Vec<Unknown> =
+            if self.is_first { unknown.extract_if(.., is_turn).collect() } else { Vec::new() };
+        let is_over = left.is_none() || Instant::now() >= self.next;
+        if first.is_empty() && is_over { std::mem::take(unknown) } else { first }
     }
 
     pub(super) fn begin(&mut self, batch: &[Unknown]) {
@@ -60,12 +72,18 @@ impl Gap {
 
     pub(super) fn end(&mut self) {
         self.looking = None;
+        self.is_first = false;
         self.next = Instant::now() + self.length;
         self.length = (self.length * 2).min(Self::LONGEST);
     }
 
     pub(super) fn newest(&self) -> Option<Newest> {
         self.looking
+    }
+
+    /// The first look has the machine for itself.
+    pub(super) fn is_first_look(&self) -> bool {
+        self.is_first && self.looking.is_some()
     }
 }
 
