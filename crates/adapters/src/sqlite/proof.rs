@@ -60,6 +60,11 @@ impl Proof {
     pub(crate) fn is_settled_at(&self, moment: Timestamp) -> bool {
         self.main.is_settled_at(moment) && self.wal.is_none_or(|wal| wal.is_settled_at(moment))
     }
+
+    #[cfg(test)]
+    pub(crate) fn forget_the_log(&mut self) {
+        (self.wal, self.index) = (None, None);
+    }
 }
 
 impl Index {
@@ -85,3 +90,7 @@ fn found(path: &Path) -> io::Result<Option<Metadata>> {
         Err(error) => Err(error),
     }
 }
+
+#[cfg(test)]
+#[path = "proof_tests.rs"]
+mod tests;

@@ -172,6 +172,8 @@ fn provider_of<'m>(adapter: &str, model: &'m str) -> Option<(&'static str, &'m s
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     fn call(at: &str, [input, output, read, written]: [u64; 4]) -> Call {
@@ -194,6 +196,23 @@ mod tests {
         let recorded = call("2026-11-15T06:50:13Z", [101, 33, 22, 11]);
         assert_eq!(dollars("claude-code", "claude-opus-5-5", &recorded).as_deref(), Some("0.0011234"));
         assert_eq!(dollars("pi", "anthropic/claude-opus-5-5", &recorded).as_deref(), Some("0.0011234"));
+    }
+
+    #[test]
+    fn what_was_looked_up_before_changes_no_price() {
+        let table = Table::default();
+        let days = ["2026-11-15T06:50:13Z", "2026-11-16T06:50:13Z"];
+        let models = ["claude-opus-5-5", "claude-haiku-4-5", "claude-that-nobody-knows", "claude-opus-5-5"];
+        let asked = || days.iter().flat_map(|day| models.iter().map(move |model| (day, model)));
+        let told: HashSet<Option<String>> = asked()
+            .map(|(day, model)| {
+                let call = call(day, [101, 33, 22, 11]);
+                let shared = table.price("claude-code", model, &call).map(|dollars| format!("{dollars:.7}"));
+                assert_eq!(shared, dollars("claude-code", model, &call), "{day} {model}");
+                shared
+            })
+            .collect();
+        assert_eq!(told.len(), 3, "the models have different prices: {told:?}");
     }
 
     #[test]

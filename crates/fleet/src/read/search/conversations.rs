@@ -301,3 +301,38 @@ pub(super) fn of_sessions(sessions: Vec<Surveyed>, is_first: bool) -> Vec<Queued
     }
     items
 }
+
+#[cfg(test)]
+mod tests {
+    use agentctl_adapters::search::Pattern;
+    use agentctl_adapters::{Root, registry};
+    use agentctl_process::fake::Scripted;
+
+    use super::*;
+
+    #[test]
+    fn only_a_gateway_that_can_be_asked_tells_everything_at_once() {
+        let is_first_lately = |gateway: &str| {
+            let source = |name: &str, root: &str| {
+                let adapter = registry().into_iter().find(|adapter| adapter.card().name == name).unwrap();
+                Source { adapter, root: Root::at(root), timeout: Duration::from_secs(1) }
+            };
+            let sources = vec![source("opencode", "/o"), source("openclaw", gateway), source("pi", "/p")];
+            let fleet = Fleet::new(sources, Arc::new(Scripted::new()));
+            let asked = SearchQuery {
+                pattern: Pattern::new(&["word".to_owned()], false, false).unwrap(),
+                roles: Vec::new(),
+                adapters: Vec::new(),
+                folders: Vec::new(),
+                group: None,
+                since: Since::Ever,
+                limit: 1,
+                around: 0,
+                once: false,
+            };
+            Plan::new(&fleet, &asked).is_first_lately()
+        };
+        assert!(is_first_lately("/home/dev/.openclaw"), "no gateway is there");
+        assert!(!is_first_lately("ws://127.0.0.1:18789"));
+    }
+}

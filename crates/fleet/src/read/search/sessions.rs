@@ -45,25 +45,28 @@ pub(super) struct Gap {
 impl Default for Gap {
     fn default() -> Self {
         let length = Duration::from_millis(20);
-        Self { next: Instant::now() + length, length, looking: None, is_first: true }
+        Self { next: Instant::now() + Self::LONGEST, length, looking: None, is_first: true }
     }
 }
 
 impl Gap {
     const LONGEST: Duration = Duration::from_millis(500);
 
-    /// What is looked at now; everything when nothing else is `left` to be searched. Somebody waits for the first hit, so the
-    /// first look is at the newest sessions alone, once nothing that is left can come before them if they are as new as
-    /// their files.
+    /// What is looked at now; everything when nothing else is `left` to be searched. Otherwise it must be the turn of one of
+    /// them: nothing that is left can come before it, if it is as new as its file. Somebody waits for the first hit, so the
+    /// first look is at those alone.
     pub(super) fn batch(&self, unknown: &mut Vec<Unknown>, left: Option<Newest>) -> Vec<Unknown> {
         if self.looking.is_some() {
             return Vec::new();
         }
-        let is_turn = |one: &mut Unknown| left.is_none_or(|left| one.newest > left.map(lagging));
-        let first: Vec<Unknown> =
-            if self.is_first { unknown.extract_if(.., is_turn).collect() } else { Vec::new() };
-        let is_over = left.is_none() || Instant::now() >= self.next;
-        if first.is_empty() && is_over { std::mem::take(unknown) } else { first }
+        let Some(left) = left else { return std::mem::take(unknown) };
+        let is_turn = |one: &Unknown| one.newest > left.map(lagging);
+        let is_over = Instant::now() >= self.next;
+        let is_full = unknown.len() >= MOST_UNKNOWN && is_over;
+        if is_full || (!self.is_first && is_over && unknown.iter().any(is_turn)) {
+            return std::mem::take(unknown);
+        }
+        if self.is_first { unknown.extract_if(.., |one| is_turn(one)).collect() } else { Vec::new() }
     }
 
     pub(super) fn begin(&mut self, batch: &[Unknown]) {
@@ -144,5 +147,54 @@ impl Plan<'_> {
             }
         }
         reports.extend(survey.sources);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use agentctl_adapters::{Root, registry};
+    use jiff::Timestamp;
+
+    use super::*;
+
+    fn at(second: i64) -> Newest {
+        Timestamp::from_second(second).ok()
+    }
+
+    fn unknown(id: &str, newest: Newest) -> Unknown {
+        let source = Source { adapter: registry()[0], root: Root::at("/r"), timeout: Duration::from_secs(1) };
+        let file = StoredFile { path: PathBuf::from(id), id: id.to_owned(), modified: newest };
+        Unknown { source: Arc::new(source), file, newest, places: Vec::new() }
+    }
+
+    fn ids(batch: &[Unknown]) -> Vec<&str> {
+        batch.iter().map(|one| one.file.id.as_str()).collect()
+    }
+
+    #[test]
+    fn the_first_look_is_at_the_newest_alone_and_the_next_at_all() {
+        let mut gap = Gap { next: Instant::now() + Duration::from_hours(1), ..Gap::default() };
+        let all = || vec![unknown("old", at(10)), unknown("new", at(100)), unknown("newer", at(101))];
+        let mut waiting = all();
+        assert!(gap.batch(&mut waiting, Some(at(99))).is_empty(), "something may still come before them");
+        let first = gap.batch(&mut waiting, Some(at(90)));
+        assert_eq!((ids(&first), ids(&waiting)), (vec!["new", "newer"], vec!["old"]));
+        gap.begin(&first);
+        assert!(gap.is_first_look() && gap.newest() == Some(at(101)));
+        assert!(gap.batch(&mut waiting, None).is_empty(), "one look at a time");
+        gap.end();
+        assert!(!gap.is_first_look());
+        gap.next = Instant::now() + Duration::from_hours(1);
+        let mut waiting = all();
+        assert!(gap.batch(&mut waiting, Some(at(1))).is_empty(), "later ones wait for one another");
+        assert_eq!(ids(&gap.batch(&mut waiting, None)), ["old", "new", "newer"], "nothing else is left");
+        let mut late = Gap { next: Instant::now(), ..Gap::default() };
+        assert!(late.batch(&mut all(), Some(at(200))).is_empty(), "none of them could be told");
+        let mut many: Vec<Unknown> = (0..MOST_UNKNOWN).map(|_| unknown("one", at(10))).collect();
+        assert_eq!(late.batch(&mut many, Some(at(200))).len(), MOST_UNKNOWN, "nobody waits for ever");
+        late.end();
+        late.next = Instant::now();
+        assert!(late.batch(&mut all(), Some(at(200))).is_empty());
+        assert_eq!(late.batch(&mut all(), Some(at(1))).len(), 3);
     }
 }

@@ -67,3 +67,7 @@ impl<'m> Remembered<'m> {
         self.memory.readings.keep(self.path, self.asked, (self.proof.main, &file), self.began, kept);
     }
 }
+
+#[cfg(test)]
+#[path = "remembered_tests.rs"]
+mod tests;
