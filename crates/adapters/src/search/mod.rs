@@ -4,6 +4,7 @@
 //! beginning; a line is decoded only if its bytes may contain what is searched ([`sieve`]). What is kept is bounded: the
 //! newest places of one conversation, each with one line of text.
 
+mod halves;
 pub mod pattern;
 mod sieve;
 pub mod stored;
@@ -28,6 +29,7 @@ use crate::transcript::jsonl::whole::scan_regions;
 use crate::transcript::jsonl::{ReadAt, Scan, scan_back};
 use crate::transcript::marks::ParseMarks;
 use crate::transcript::show::shortened;
+use halves::{From, Until};
 pub use pattern::{Pattern, PatternError, Shown};
 
 /// Entries with names that stay the same when the conversation is read again.
@@ -103,7 +105,7 @@ pub struct Searched {
 
 /// Searches one conversation.
 pub fn search(conversation: &Conversation<'_>, search: &Search<'_>) -> Result<Searched, ReadError> {
-    let mut found = Found { search, places: VecDeque::new(), broken: 0, too_long: 0 };
+    let mut found = Found::of(search);
     match conversation {
         Conversation::Nothing => {}
         Conversation::Records { read, .. } => {
@@ -123,9 +125,10 @@ pub fn search(conversation: &Conversation<'_>, search: &Search<'_>) -> Result<Se
             };
             if *compressed {
                 let unpacked = Unpacked::open(opened.file, opened.size).map_err(failed)?;
-                found.lines(&unpacked, *parse).map_err(failed)?;
+                found.lines(&unpacked, *parse, None).map_err(failed)?;
             } else {
-                found.lines(&opened.file, *parse).map_err(failed)?;
+                let cut = halves::cut(&opened.file, opened.size).map_err(failed)?;
+                found.lines(&opened.file, *parse, cut).map_err(failed)?;
             }
         }
     }
@@ -150,40 +153,76 @@ fn is_record(line: &[u8]) -> bool {
     is_object && (line.len() > LONG_LINE || serde_json::from_slice::<IgnoredAny>(line).is_ok())
 }
 
+/// Whether a line is no record. A last line that is still being written is not damage.
+fn is_broken(line: &[u8]) -> bool {
+    line.ends_with(b"\n")
+        && !line.trim_ascii().is_empty()
+        && serde_json::from_str::<IgnoredAny>(&String::from_utf8_lossy(line)).is_err()
+}
+
 struct Found<'s, 'q> {
     search: &'s Search<'q>,
     places: VecDeque<Place>,
+    /// How many places are still wanted of what is read.
+    wanted: usize,
+    is_readable: bool,
+    is_empty: bool,
     /// How many lines may fit and are no records.
     broken: u64,
     /// How many lines were too long to be read.
     too_long: u32,
 }
 
-impl Found<'_, '_> {
-    fn lines(&mut self, source: &(impl ReadAt + ?Sized), parse: ParseEntries) -> io::Result<()> {
-        let sieve = self.search.pattern.sieve();
-        let (mut is_readable, mut is_empty) = (false, true);
-        self.too_long = scan_regions(source, |region, start| {
-            is_empty &= region.is_empty();
-            // The first line is enough of every file that is not damaged.
-            is_readable = is_readable || region.split(|byte| *byte == b'\n').any(is_record);
-            sieve.candidates(region, |line, at| {
-                let entries = decoded(parse, line);
-                // A last line that is still being written is not damage.
-                if entries.is_empty() && line.ends_with(b"\n") && !line.trim_ascii().is_empty() {
-                    let text = String::from_utf8_lossy(line);
-                    self.broken += u64::from(serde_json::from_str::<IgnoredAny>(&text).is_err());
-                }
-                for (index, entry) in entries.iter().enumerate() {
-                    self.take(|| format!("{}.{index}", start + at as u64), entry);
-                }
-            });
-        })?;
-        if is_readable || is_empty {
+impl<'s, 'q> Found<'s, 'q> {
+    fn of(search: &'s Search<'q>) -> Self {
+        let (places, wanted) = (VecDeque::new(), search.limit);
+        Self { search, places, wanted, is_readable: false, is_empty: true, broken: 0, too_long: 0 }
+    }
+
+    /// Searches all lines; those after the cut first.
+    fn lines(
+        &mut self,
+        source: &(impl ReadAt + ?Sized),
+        parse: ParseEntries,
+        cut: Option<u64>,
+    ) -> io::Result<()> {
+        match cut {
+            None => self.part(source, parse, 0)?,
+            Some(cut) => {
+                self.part(&From { source, offset: cut }, parse, cut)?;
+                let newest = std::mem::take(&mut self.places);
+                self.wanted -= newest.len();
+                self.part(&Until { source, end: cut }, parse, 0)?;
+                self.places.extend(newest);
+            }
+        }
+        if self.is_readable || self.is_empty {
             return Ok(());
         }
         // Whatever it says is not known, so that it was not heard.
         Err(io::Error::new(io::ErrorKind::InvalidData, "holds no readable record"))
+    }
+
+    /// Searches the lines of a source that begins at this place of the file.
+    fn part(&mut self, source: &(impl ReadAt + ?Sized), parse: ParseEntries, begins: u64) -> io::Result<()> {
+        let sieve = self.search.pattern.sieve();
+        self.too_long += scan_regions(source, |region, start| {
+            self.is_empty &= region.is_empty();
+            // The first line is enough of every file that is not damaged.
+            self.is_readable = self.is_readable || region.split(|byte| *byte == b'\n').any(is_record);
+            sieve.candidates(region, |line, at| {
+                if self.wanted == 0 {
+                    self.broken += u64::from(is_broken(line) && decoded(parse, line).is_empty());
+                    return;
+                }
+                let entries = decoded(parse, line);
+                self.broken += u64::from(entries.is_empty() && is_broken(line));
+                for (index, entry) in entries.iter().enumerate() {
+                    self.take(|| format!("{}.{index}", begins + start + at as u64), entry);
+                }
+            });
+        })?;
+        Ok(())
     }
 
     /// What may fit and was not read.
@@ -199,14 +238,14 @@ impl Found<'_, '_> {
     }
 
     fn take(&mut self, position: impl FnOnce() -> String, entry: &Entry) {
-        let Search { pattern, roles, since, limit, around } = *self.search;
+        let Search { pattern, roles, since, limit: _, around } = *self.search;
         let is_asked = roles.is_empty() || roles.contains(&entry.role);
         let is_old = since.is_some_and(|since| entry.at.is_some_and(|at| at < since));
-        if !is_asked || is_old || limit == 0 {
+        if !is_asked || is_old || self.wanted == 0 {
             return;
         }
         if let Some(shown) = pattern.find(entry, around) {
-            if self.places.len() == limit {
+            if self.places.len() == self.wanted {
                 self.places.pop_front();
             }
             let (at, role, tool) = (entry.at, entry.role, entry.tool.clone());
@@ -250,18 +289,6 @@ pub fn read_around(
             };
             around().map_err(|error| ReadError::new(path, error))
         }
-    }
-}
-
-/// A source without its first bytes.
-struct From<'f, S: ?Sized> {
-    source: &'f S,
-    offset: u64,
-}
-
-impl<S: ReadAt + ?Sized> ReadAt for From<'_, S> {
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.source.read_at(buffer, self.offset + offset)
     }
 }
 

@@ -54,6 +54,32 @@ fn agree(bytes: &[u8], pattern: &Pattern) {
     assert_eq!(fast, slow(bytes, pattern), "{}", String::from_utf8_lossy(bytes));
 }
 
+#[test]
+fn a_long_file_is_searched_from_its_end_and_says_the_same() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("file.jsonl");
+    let mut bytes = String::new();
+    for number in 0..60 {
+        match number % 7 {
+            3 => bytes.push_str("{\"t\": \"a word in a broken line\n"),
+            5 => writeln!(bytes, r#"{{"t": "nothing {number}"}}"#).unwrap(),
+            _ => writeln!(bytes, r#"{{"t": "the word {number}", "j": "a word too"}}"#).unwrap(),
+        }
+    }
+    fs::write(&path, &bytes).unwrap();
+    assert!(halves::cut(bytes.as_bytes(), bytes.len() as u64).unwrap().is_some(), "it is long enough");
+    let pattern = pattern(&["word"]);
+    let all = slow(bytes.as_bytes(), &pattern);
+    for limit in [0, 1, 2, 3, 10, all.len() - 1, all.len(), 1000] {
+        let asked = Search { pattern: &pattern, roles: &[], since: None, limit, around: 0 };
+        let found = search(&Conversation::lines(&path, entries, |_| Vec::new()), &asked).unwrap();
+        let places = found.places.into_iter().map(|place| (place.position, place.shown.line));
+        assert_eq!(places.collect::<Vec<_>>(), all[..limit.min(all.len())], "limit {limit}");
+        let unread = found.unread.unwrap();
+        assert!(unread.ends_with("9 lines that may fit cannot be read"), "limit {limit}: {unread}");
+    }
+}
+
 /// One text in one of the spellings that JSON allows: each character as it is, or escaped.
 fn spelled(text: &str, dice: &[u8]) -> String {
     let mut spelled = String::from("\"");

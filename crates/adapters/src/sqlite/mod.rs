@@ -15,6 +15,7 @@
 pub mod excerpt;
 mod locks;
 mod private;
+pub(crate) mod proof;
 
 use std::ffi::OsString;
 use std::fs;
@@ -30,6 +31,8 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use agentctl_model::Stamp;
 use jiff::Timestamp;
+
+use self::proof::Proof;
 
 /// How long to wait for a writer's lock.
 const BUSY_TIMEOUT: Duration = Duration::from_millis(250);
@@ -87,6 +90,9 @@ pub struct Database<'c> {
     pub connection: &'c Connection,
     /// The state of its files before it was read: writers change the `-wal` and leave the file itself as it is.
     pub stamp: Stamp,
+    /// The same, if it proves that the content is the same as long as it holds. A connection reads this content if it holds
+    /// after the first read.
+    pub proof: Option<Proof>,
     /// How other threads open it; a private copy cannot be opened again.
     pub opener: Option<Opener<'c>>,
 }
@@ -123,13 +129,13 @@ pub fn read<T>(path: &Path, mut work: impl FnMut(&Database<'_>) -> rusqlite::Res
         let before = Files::look(path)?;
         let way = before.way(path)?;
         agentctl_files::trace::touched(path, agentctl_files::trace::Touched::File);
-        let stamp = before.stamp();
+        let (stamp, proof) = (before.stamp(), Proof::of(path));
         let answer = match way {
             Way::Wait => continue,
             Way::Copy => {
                 let opener = None;
                 match private::read(path, &before, &mut |connection| {
-                    work(&Database { connection, stamp, opener })
+                    work(&Database { connection, stamp, proof, opener })
                 }) {
                     Err(Error::Busy(_)) => continue,
                     answer => answer,
@@ -137,7 +143,7 @@ pub fn read<T>(path: &Path, mut work: impl FnMut(&Database<'_>) -> rusqlite::Res
             }
             Way::InPlace(query) | Way::Alone(query) => {
                 let opener = Some(Opener { path, query });
-                in_place(path, query, &mut |connection| work(&Database { connection, stamp, opener }))
+                in_place(path, query, &mut |connection| work(&Database { connection, stamp, proof, opener }))
             }
         };
         if matches!(way, Way::InPlace(_)) {

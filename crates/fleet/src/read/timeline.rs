@@ -154,6 +154,7 @@ impl Fleet {
             name: session.name.clone().or_else(|| session.prompt.clone()),
             cwd: session.cwd.clone(),
             status: session.status,
+            outcome: session.outcome,
             spans: spans(marks, &present, window),
         }
     }

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::status::Status;
+use crate::status::{Outcome, Status};
 use crate::survey::SourceReport;
 use crate::survey::host::HostReport;
 
@@ -93,6 +93,9 @@ pub struct Lane {
     pub cwd: Option<String>,
     /// What is true of it now.
     pub status: Status,
+    /// How its last turn ended; `null` while one is open, and where nobody says.
+    #[serde(default)]
+    pub outcome: Option<Outcome>,
     /// Ordered, without overlap, within the window.
     pub spans: Vec<Span>,
 }

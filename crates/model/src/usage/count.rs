@@ -173,25 +173,25 @@ pub fn count(
     let mut total = Sum::default();
     let mut unpriced = BTreeSet::new();
     let shares = Shares::of(spenders);
-    let paid = each_call_once(spenders);
-    for (index, paid) in &paid {
-        let spender = &spenders[*index];
-        let call = paid.call();
+    let order = oldest_first(spenders);
+    let lumps = lumps(spenders, &order);
+    each_call_once(spenders, &order, &lumps, |index, call| {
+        let spender = &spenders[index];
         let at = call.at.or(spender.updated_at).or(spender.started_at);
         let is_free = call.tokens.sum() == 0 && call.cost.is_none_or(|cost| cost <= 0.0);
         let window = Window { since: spender.since.or(window.since), ..window };
         if is_free || !spender.is_counted || !window.has(at) {
-            continue;
+            return;
         }
-        let cost = shares.own_cost(*index, call).or_else(|| price(&spender.key.adapter, call));
+        let cost = shares.own_cost(index, call).or_else(|| price(&spender.key.adapter, call));
         if cost.is_none() {
             unpriced.insert(call.model.as_deref().unwrap_or(UNKNOWN).to_owned());
         }
-        let who = (*index, call.agent.as_deref());
+        let who = (index, call.agent.as_deref());
         let slot = Slot::of((by, zone), at, spender, who, call);
         rows.of(slot, || RowKey::of(by, slot, spender)).add(who, call.tokens, cost);
         total.add(who, call.tokens, cost);
-    }
+    });
     let named = |(key, sum): (RowKey, Sum)| {
         let of = sum.who.iter().next().map(|(index, _)| &spenders[*index]).filter(|_| by == By::Session);
         UsageRow {
@@ -214,52 +214,57 @@ pub fn count(
     UsageReport { rows, total: total.into_total(), unpriced: unpriced.into_iter().collect() }
 }
 
-/// A call of a session, or the sums of a session whose agent does not tell its calls apart.
-enum Paid<'s> {
-    Call(&'s Call),
-    Lump(Box<Call>),
-}
-
-impl Paid<'_> {
-    fn call(&self) -> &Call {
-        match self {
-            Self::Call(call) => call,
-            Self::Lump(call) => call,
-        }
-    }
-}
-
-/// Every call with the index of the session that paid for it. Of several copies the one in the oldest session counts:
-/// the others were copied from it.
-fn each_call_once(spenders: &[Spender]) -> Vec<(usize, Paid<'_>)> {
+/// The sessions by their index, oldest first.
+fn oldest_first(spenders: &[Spender]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..spenders.len()).collect();
     order.sort_by_key(|index| {
         let Spender { started_at, updated_at, key, host, .. } = &spenders[*index];
         (started_at.is_none(), *started_at, *updated_at, key, host)
     });
-    let mut known: HashMap<&str, HashSet<u64>> = HashMap::new();
+    order
+}
+
+/// The sums of the sessions whose agents do not tell their calls apart, by the index of the session.
+fn lumps(spenders: &[Spender], order: &[usize]) -> HashMap<usize, Call> {
     // One session on two machines or below two roots is one session: its lump counts once.
-    let mut lumps: HashSet<(&str, &str)> = HashSet::new();
-    let mut paid = Vec::new();
-    for index in order {
-        let spender = &spenders[index];
-        let adapter = spender.key.adapter.as_str();
-        match &spender.calls {
-            Some(calls) => {
-                let known = known.entry(adapter).or_default();
-                let is_new = |call: &&Call| call.name.is_none_or(|name| known.insert(name));
-                paid.extend(calls.iter().filter(is_new).map(|call| (index, Paid::Call(call))));
-            }
-            None => {
-                if let Some(tokens) = spender.tokens.filter(|_| lumps.insert((adapter, &spender.key.id))) {
-                    let model = spender.model.as_deref().map(Into::into);
-                    let lump = Call { at: spender.updated_at, model, tokens, ..Call::default() };
-                    paid.push((index, Paid::Lump(Box::new(lump))));
-                }
-            }
-        }
+    let mut known: HashSet<(&str, &str)> = HashSet::new();
+    let lump = |index: &usize| {
+        let Spender { key, calls: None, tokens: Some(tokens), model, updated_at, .. } = &spenders[*index]
+        else {
+            return None;
+        };
+        let model = model.as_deref().map(Into::into);
+        let lump = Call { at: *updated_at, model, tokens: *tokens, ..Call::default() };
+        known.insert((&key.adapter, &key.id)).then_some((*index, lump))
+    };
+    order.iter().filter_map(lump).collect()
+}
+
+/// Tells every call with the index of the session that paid for it. Of several copies the one in the oldest session counts:
+/// the others were copied from it.
+fn each_call_once<'s>(
+    spenders: &'s [Spender],
+    order: &[usize],
+    lumps: &'s HashMap<usize, Call>,
+    mut tell: impl FnMut(usize, &'s Call),
+) {
+    let mut known: HashMap<&str, HashSet<u64>> = HashMap::new();
+    let mut most: HashMap<&str, usize> = HashMap::new();
+    for spender in spenders {
+        *most.entry(&spender.key.adapter).or_default() +=
+            spender.calls.as_ref().map_or(0, |calls| calls.len());
     }
-    paid
+    for index in order {
+        let Spender { key, calls, .. } = &spenders[*index];
+        let Some(calls) = calls else {
+            lumps.get(index).into_iter().for_each(|lump| tell(*index, lump));
+            continue;
+        };
+        let adapter = key.adapter.as_str();
+        let known = known.entry(adapter).or_insert_with(|| HashSet::with_capacity(most[adapter]));
+        let is_new = |call: &&Call| call.name.is_none_or(|name| known.insert(name));
+        calls.iter().filter(is_new).for_each(|call| tell(*index, call));
+    }
 }
 
 /// The agent's figures for whole sessions, as what each call has of them.
@@ -379,17 +384,23 @@ struct Rows<'s> {
     sums: Vec<Sum<'s>>,
     by_slot: HashMap<Slot<'s>, usize>,
     by_key: BTreeMap<RowKey, usize>,
+    /// The slot that was asked for last: most calls follow another one of the same row.
+    last: Option<(Slot<'s>, usize)>,
 }
 
 impl<'s> Rows<'s> {
     fn of(&mut self, slot: Slot<'s>, key: impl FnOnce() -> RowKey) -> &mut Sum<'s> {
-        let Self { sums, by_slot, by_key } = self;
-        let index = *by_slot.entry(slot).or_insert_with(|| {
-            *by_key.entry(key()).or_insert_with(|| {
-                sums.push(Sum::default());
-                sums.len() - 1
-            })
-        });
+        let Self { sums, by_slot, by_key, last } = self;
+        let index = match *last {
+            Some((known, index)) if known == slot => index,
+            _ => *by_slot.entry(slot).or_insert_with(|| {
+                *by_key.entry(key()).or_insert_with(|| {
+                    sums.push(Sum::default());
+                    sums.len() - 1
+                })
+            }),
+        };
+        *last = Some((slot, index));
         &mut sums[index]
     }
 

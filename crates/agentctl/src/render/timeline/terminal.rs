@@ -36,7 +36,7 @@ pub(crate) fn lines(timeline: &Timeline, width: usize, zone: &TimeZone, paint: P
     let axis = Axis::of(timeline);
     let mut lines = vec![paint.dim(format!("{:room$} {}", "", times(axis, columns, zone)).trim_end())];
     for (lane, (id, name)) in timeline.lanes.iter().zip(labels(timeline)) {
-        let look = look(lane.status, None);
+        let look = look(lane.status, lane.outcome);
         let beside = room.saturating_sub(measure(&id) + 3);
         let name = if beside > 3 { cut_end(&name, beside) } else { String::new() };
         let label = cut_end(&format!("{} {id} {name}", look.glyph), room);
@@ -107,6 +107,7 @@ fn legend(timeline: &Timeline, paint: Paint) -> String {
 
 #[cfg(test)]
 mod tests {
+    use agentctl_model::Outcome;
     use agentctl_model::timeline::{Span, TimeWindow};
     use jiff::Timestamp;
 
@@ -123,6 +124,7 @@ mod tests {
             name: Some((*name).to_owned()),
             cwd: None,
             status: Status::Idle,
+            outcome: None,
             spans: vec![
                 span(60, Some(120), Status::Running),
                 span(120, Some(121), Status::Waiting),
@@ -155,5 +157,18 @@ mod tests {
             assert!(lines[0].contains(':'), "{}", lines[0]);
             assert_eq!(lines.last().unwrap(), "█ running   ▚ waiting   ─ idle   ╱ unknown");
         }
+    }
+
+    #[test]
+    fn a_lane_has_the_glyph_of_its_session() {
+        let mut timeline = timeline(&["done", "died", "cut off", "nobody knows", "at work"]);
+        let ends = [Some(Outcome::Completed), Some(Outcome::Died), Some(Outcome::Interrupted), None];
+        for (lane, outcome) in timeline.lanes.iter_mut().zip(ends) {
+            (lane.status, lane.outcome) = (Status::Stopped, outcome);
+        }
+        timeline.lanes[4].status = Status::Running;
+        let lines = lines(&timeline, 80, &TimeZone::UTC, Paint::new(false));
+        let glyphs: String = lines[1..6].iter().filter_map(|line| line.chars().next()).collect();
+        assert_eq!(glyphs, "✓✕··●");
     }
 }

@@ -16,6 +16,8 @@ pub(crate) const NAME: &str = "genai-prices 0.2.1 (October 2026)";
 #[derive(Default)]
 pub(crate) struct Table {
     rates: RefCell<HashMap<(&'static str, i64), ByModel>>,
+    /// What was looked up last: most calls follow another one of the same model on the same day.
+    last: RefCell<Option<(&'static str, i64, String, Rate)>>,
 }
 
 /// What the models of one provider cost on one day.
@@ -53,13 +55,21 @@ impl Table {
 
     fn rate(&self, provider: &'static str, model: &str, at: Timestamp) -> Rate {
         const DAY: i64 = 24 * 60 * 60;
-        let mut rates = self.rates.borrow_mut();
-        let of_day = rates.entry((provider, at.as_second().div_euclid(DAY))).or_default();
-        if let Some(known) = of_day.get(model) {
-            return *known;
+        let day = at.as_second().div_euclid(DAY);
+        let mut last = self.last.borrow_mut();
+        if let Some((.., rate)) =
+            last.as_ref().filter(|(of, on, named, _)| (*of, *on) == (provider, day) && named == model)
+        {
+            return *rate;
         }
-        let rate = rate(provider, model, at);
-        of_day.insert(model.to_owned(), rate);
+        let mut rates = self.rates.borrow_mut();
+        let of_day = rates.entry((provider, day)).or_default();
+        let rate = of_day.get(model).copied().unwrap_or_else(|| {
+            let rate = rate(provider, model, at);
+            of_day.insert(model.to_owned(), rate);
+            rate
+        });
+        *last = Some((provider, day, model.to_owned(), rate));
         rate
     }
 }
@@ -162,6 +172,8 @@ fn provider_of<'m>(adapter: &str, model: &'m str) -> Option<(&'static str, &'m s
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     fn call(at: &str, [input, output, read, written]: [u64; 4]) -> Call {
@@ -184,6 +196,23 @@ mod tests {
         let recorded = call("2026-11-15T06:50:13Z", [101, 33, 22, 11]);
         assert_eq!(dollars("claude-code", "claude-opus-5-5", &recorded).as_deref(), Some("0.0011234"));
         assert_eq!(dollars("pi", "anthropic/claude-opus-5-5", &recorded).as_deref(), Some("0.0011234"));
+    }
+
+    #[test]
+    fn what_was_looked_up_before_changes_no_price() {
+        let table = Table::default();
+        let days = ["2026-11-15T06:50:13Z", "2026-11-16T06:50:13Z"];
+        let models = ["claude-opus-5-5", "claude-haiku-4-5", "claude-that-nobody-knows", "claude-opus-5-5"];
+        let asked = || days.iter().flat_map(|day| models.iter().map(move |model| (day, model)));
+        let told: HashSet<Option<String>> = asked()
+            .map(|(day, model)| {
+                let call = call(day, [101, 33, 22, 11]);
+                let shared = table.price("claude-code", model, &call).map(|dollars| format!("{dollars:.7}"));
+                assert_eq!(shared, dollars("claude-code", model, &call), "{day} {model}");
+                shared
+            })
+            .collect();
+        assert_eq!(told.len(), 3, "the models have different prices: {told:?}");
     }
 
     #[test]

@@ -82,7 +82,7 @@ impl Item {
     }
 }
 
-fn lagging(modified: Timestamp) -> Timestamp {
+pub(super) fn lagging(modified: Timestamp) -> Timestamp {
     modified.checked_add(CLOCK_LAG).unwrap_or(Timestamp::MAX)
 }
 
@@ -142,8 +142,10 @@ impl<'f> Plan<'f> {
             (Since::Back(asked), Since::Back(lately)) => asked > lately,
             _ => true,
         };
-        let is_told_at_once =
-            self.listed.is_empty() || self.listed.iter().any(|source| source.adapter.gateway().is_some());
+        let is_gateway = |source: &Source| {
+            source.adapter.gateway().is_some_and(|gateway| gateway.is_reachable(&source.root))
+        };
+        let is_told_at_once = self.listed.is_empty() || self.listed.iter().any(is_gateway);
         is_wider && !is_told_at_once
     }
 
@@ -251,14 +253,15 @@ pub(super) fn items(
     since: Option<Timestamp>,
 ) -> Vec<Queued> {
     // Several files may be one session, which is as new as the newest of them.
-    let mut newest: HashMap<(&str, &Path, &str), Newest> = HashMap::with_capacity(files.len());
+    let session = |source: &Arc<Source>, id| (Arc::as_ptr(source), id);
+    let mut newest: HashMap<(*const Source, &str), Newest> = HashMap::with_capacity(files.len());
     for (source, file) in files.iter().filter(|(_, file)| !file.id.is_empty()) {
-        let known = newest.entry((source.name(), &source.root.path, &file.id)).or_default();
+        let known = newest.entry(session(source, file.id.as_str())).or_default();
         *known = (*known).max(Some(file.modified.map_or(Timestamp::MAX, lagging)));
     }
     let of_session: Vec<Newest> = files
         .iter()
-        .map(|(source, file)| newest.get(&(source.name(), &source.root.path, &file.id)).copied().flatten())
+        .map(|(source, file)| newest.get(&session(source, &file.id)).copied().flatten())
         .collect();
     let mut live: HashMap<PathBuf, Surveyed> =
         live.into_iter().map(|session| (session.place.clone(), session)).collect();
@@ -297,4 +300,39 @@ pub(super) fn of_sessions(sessions: Vec<Surveyed>, is_first: bool) -> Vec<Queued
         }
     }
     items
+}
+
+#[cfg(test)]
+mod tests {
+    use agentctl_adapters::search::Pattern;
+    use agentctl_adapters::{Root, registry};
+    use agentctl_process::fake::Scripted;
+
+    use super::*;
+
+    #[test]
+    fn only_a_gateway_that_can_be_asked_tells_everything_at_once() {
+        let is_first_lately = |gateway: &str| {
+            let source = |name: &str, root: &str| {
+                let adapter = registry().into_iter().find(|adapter| adapter.card().name == name).unwrap();
+                Source { adapter, root: Root::at(root), timeout: Duration::from_secs(1) }
+            };
+            let sources = vec![source("opencode", "/o"), source("openclaw", gateway), source("pi", "/p")];
+            let fleet = Fleet::new(sources, Arc::new(Scripted::new()));
+            let asked = SearchQuery {
+                pattern: Pattern::new(&["word".to_owned()], false, false).unwrap(),
+                roles: Vec::new(),
+                adapters: Vec::new(),
+                folders: Vec::new(),
+                group: None,
+                since: Since::Ever,
+                limit: 1,
+                around: 0,
+                once: false,
+            };
+            Plan::new(&fleet, &asked).is_first_lately()
+        };
+        assert!(is_first_lately("/home/dev/.openclaw"), "no gateway is there");
+        assert!(!is_first_lately("ws://127.0.0.1:18789"));
+    }
 }

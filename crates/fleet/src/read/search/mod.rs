@@ -280,8 +280,8 @@ impl<'s> Desk<'s> {
         let mut told_at = Instant::now();
         loop {
             let left = self.queue.newest_left();
-            if !self.unknown.is_empty() && self.gap.is_over(left.is_none()) {
-                let batch = std::mem::take(&mut self.unknown);
+            let batch = self.gap.batch(&mut self.unknown, left);
+            if !batch.is_empty() {
                 self.gap.begin(&batch);
                 let (plan, progress, sender) = (self.plan, self.progress, self.sender.clone());
                 scope.spawn(move || {
@@ -289,7 +289,7 @@ impl<'s> Desk<'s> {
                     let _ = sender.send(Message::Known(known, sources));
                 });
             }
-            self.queue.pause(self.unknown.len() >= sessions::MOST_UNKNOWN);
+            self.queue.pause(self.unknown.len() >= sessions::MOST_UNKNOWN || self.gap.is_first_look());
             let left = left.max(self.gap.newest()).max(self.unknown.iter().map(Unknown::newest).max());
             while let Some(held) = self.order.next(left) {
                 if self.tell_found(held, tell).is_break() {

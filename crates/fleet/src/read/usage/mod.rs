@@ -114,16 +114,22 @@ impl Fleet {
 
     /// The sessions as spenders; beside each stands whether it counts.
     pub(crate) fn spenders(&self, sessions: Vec<(Surveyed, bool)>) -> Vec<Spender> {
-        let natives: HashSet<(String, String)> =
-            sessions.iter().map(|(one, _)| (one.key.adapter.clone(), one.key.id.clone())).collect();
+        let natives: HashSet<(&str, &str)> =
+            sessions.iter().map(|(one, _)| (one.key.adapter.as_str(), one.key.id.as_str())).collect();
         // A gateway session and the session of the agent behind it are one conversation, which its agent has paid for.
-        let is_told_twice = |one: &Surveyed| {
+        let is_told_twice = |(one, _): &(Surveyed, bool)| {
             let native = one.session.meta.native.as_ref();
-            native.is_some_and(|native| natives.contains(&(native.adapter.clone(), native.id.clone())))
+            native.is_some_and(|native| natives.contains(&(native.adapter.as_str(), native.id.as_str())))
         };
+        let told_twice: Vec<bool> = sessions.iter().map(is_told_twice).collect();
         let mut places = Places::default();
-        let sessions = sessions.into_iter().filter(|(one, _)| !is_told_twice(one));
-        sessions.map(|(one, is_counted)| self.spender(one, is_counted, &mut places)).collect()
+        let mut spenders = Vec::with_capacity(sessions.len());
+        for ((one, is_counted), is_told_twice) in sessions.into_iter().zip(told_twice) {
+            if !is_told_twice {
+                spenders.push(self.spender(one, is_counted, &mut places));
+            }
+        }
+        spenders
     }
 
     fn spender(&self, one: Surveyed, is_counted: bool, places: &mut Places) -> Spender {

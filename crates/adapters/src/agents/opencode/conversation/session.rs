@@ -92,6 +92,7 @@ pub(crate) trait Conversation {
 }
 
 /// One session that was read, with the warnings about it.
+#[derive(Debug, Clone)]
 pub(crate) struct ReadSession {
     pub(crate) found: Found,
     pub(crate) damaged: u64,

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use rusqlite::Connection;
 
 use super::database::{self, Heads, Schema, Stored};
+use super::remembered::Remembered;
 use super::selection::{self, Selection, add_ancestors, add_descendants, without_duplicates};
 use super::tree::{self, SessionPath, Tree};
 use crate::agents::opencode::conversation::session::{self, Head, ReadSession};
@@ -162,21 +163,34 @@ impl Selection<'_, '_> {
             }
         }
         let (stamp, scope) = (Some(database.stamp), self.scope);
+        for head in &heads.heads {
+            agentctl_files::trace::touched_rows(path, &head.id);
+        }
         let read = |head: &Head, connection: &Connection| {
             scope.progress.tick();
-            agentctl_files::trace::touched_rows(path, &head.id);
             session::read(head, path.to_owned(), stamp, Witness::Database, &Stored(connection), scope)
         };
-        let several = database.opener.filter(|_| heads.heads.len() > WORTH_SEVERAL_CONNECTIONS);
-        let sessions: Vec<_> = match several {
-            None => heads.heads.iter().map(|head| read(head, connection)).collect(),
-            Some(opener) => parallel::map(&heads.heads, |head, own: &mut Option<Connection>| {
+        let remembered = Remembered::of(path, database, scope);
+        let known: Vec<Option<ReadSession>> =
+            heads.heads.iter().map(|head| remembered.as_ref()?.recall(head)).collect();
+        let unknown = heads.heads.iter().zip(&known).filter(|(_, known)| known.is_none());
+        let unknown: Vec<&Head> = unknown.map(|(head, _)| head).collect();
+        let several = database.opener.filter(|_| unknown.len() > WORTH_SEVERAL_CONNECTIONS);
+        let fresh: Vec<_> = match several {
+            None => unknown.iter().map(|head| read(head, connection)).collect(),
+            Some(opener) => parallel::map(&unknown, |head, own: &mut Option<Connection>| {
                 if own.is_none() {
                     *own = Some(opener.open()?);
                 }
                 own.as_ref().map_or(Err(rusqlite::Error::InvalidQuery), |own| read(head, own))
             }),
         };
+        if let Some(remembered) = remembered {
+            let read = unknown.iter().zip(&fresh);
+            remembered.keep(read.filter_map(|(head, session)| Some((*head, session.as_ref().ok()?))));
+        }
+        let mut fresh = fresh.into_iter();
+        let sessions = known.into_iter().filter_map(|known| known.map(Ok).or_else(|| fresh.next()));
         for (head, session) in heads.heads.iter().zip(sessions) {
             reading.add(path, &head.id, session);
         }
