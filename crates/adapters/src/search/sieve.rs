@@ -5,15 +5,14 @@
 //! in which an escape stands for such a character, or in which a character that is removed before a text is shown stands
 //! between two of them, escaped or as it is.
 
+use std::ops::Range;
+
 use memchr::memmem::Finder;
 use regex::bytes::{Regex, RegexBuilder};
 
 #[derive(Debug)]
 pub(super) struct Sieve {
     needle: Needle,
-    /// The escapes of which some may hide a part of what is searched. Each is looked for by itself, which is twice as fast
-    /// as looking for any of them.
-    escapes: [Finder<'static>; 4],
 }
 
 #[derive(Debug)]
@@ -46,7 +45,7 @@ impl Sieve {
             None if beyond() => Needle::BeyondAscii,
             None => Needle::Anything,
         };
-        Self { needle, escapes: [r"\u", r"\r", r"\b", r"\f"].map(Finder::new) }
+        Self { needle }
     }
 
     /// Passes every line of the region on that may fit, with its place in the region.
@@ -62,11 +61,8 @@ impl Sieve {
         let mut at = 0;
         // The next place of each kind, looked up only when it was passed.
         let mut needle = self.next_needle(region, 0);
-        let mut escapes = self.escapes.each_ref().map(|escape| self.next_escape(escape, region, 0));
-        let mut removed = next_removed(region, 0);
-        while let Some(found) =
-            needle.into_iter().chain(removed).chain(escapes.iter().copied().flatten()).min()
-        {
+        let mut hidden = self.next_hidden(region, 0);
+        while let Some(found) = needle.into_iter().chain(hidden).min() {
             let start = memchr::memrchr(b'\n', &region[at..found]).map_or(at, |newline| at + newline + 1);
             let end =
                 memchr::memchr(b'\n', &region[found..]).map_or(region.len(), |length| found + length + 1);
@@ -75,25 +71,17 @@ impl Sieve {
             if needle.is_some_and(|place| place < end) {
                 needle = self.next_needle(region, end);
             }
-            if removed.is_some_and(|place| place < end) {
-                removed = next_removed(region, end);
-            }
-            for (next, escape) in escapes.iter_mut().zip(&self.escapes) {
-                if next.is_some_and(|place| place < end) {
-                    *next = self.next_escape(escape, region, end);
-                }
+            if hidden.is_some_and(|place| place < end) {
+                hidden = self.next_hidden(region, end);
             }
         }
     }
 
     /// Whether a record of several lines may fit.
     pub(super) fn lets_pass(&self, record: &[u8]) -> bool {
-        let is_certain = !matches!(self.needle, Needle::Anything);
-        let is_hidden = || self.escapes.iter().any(|escape| self.next_escape(escape, record, 0).is_some());
-        !is_certain
+        matches!(self.needle, Needle::Anything)
             || self.next_needle(record, 0).is_some()
-            || is_hidden()
-            || next_removed(record, 0).is_some()
+            || self.next_hidden(record, 0).is_some()
     }
 
     fn next_needle(&self, region: &[u8], from: usize) -> Option<usize> {
@@ -107,14 +95,21 @@ impl Sieve {
         found.map(|at| from + at)
     }
 
-    /// The next escape that may hide a part of what is searched.
-    fn next_escape(&self, escape: &Finder<'_>, region: &[u8], from: usize) -> Option<usize> {
-        let mut from = from;
-        while let Some(at) = escape.find(&region[from..]).map(|found| from + found) {
-            if self.hides(region, at) {
-                return Some(at);
+    /// The next escape or removed character that may hide a part of what is searched.
+    fn next_hidden(&self, region: &[u8], from: usize) -> Option<usize> {
+        let mut start = from;
+        while start < region.len() {
+            let end = region.len().min(start + BLOCK);
+            if may_hide(&region[start..region.len().min(end + 1)]) {
+                let escapes = memchr::memchr_iter(b'\\', &region[start..end]).map(|found| start + found);
+                let is_escape = |at: &usize| is_looked_at(region.get(at + 1)) && self.hides(region, *at);
+                let escape = escapes.into_iter().find(is_escape);
+                let found = escape.into_iter().chain(next_removed(region, start..end)).min();
+                if found.is_some() {
+                    return found;
+                }
             }
-            from = at + 2;
+            start = end;
         }
         None
     }
@@ -144,10 +139,36 @@ impl Sieve {
     }
 }
 
+/// How much is looked at before it is searched more closely.
+const BLOCK: usize = 512;
+
+/// Whether the bytes have an escape that is looked at, or the beginning of a character that is removed. Most have none,
+/// and one pass over all of them with plain comparisons, which the compiler makes wide ones, tells it.
+fn may_hide(bytes: &[u8]) -> bool {
+    let next = bytes.get(1..).unwrap_or_default();
+    let escapes = bytes.iter().zip(next).fold(0, |seen, (first, second)| {
+        seen | u8::from(*first == b'\\')
+            & (u8::from(*second == b'u')
+                | u8::from(*second == b'r')
+                | u8::from(*second == b'b')
+                | u8::from(*second == b'f'))
+    });
+    let removed = bytes.iter().fold(0, |seen, byte| {
+        seen | u8::from(*byte == 0x7f) | u8::from(*byte == 0xc2) | u8::from(*byte == 0xe2)
+    });
+    escapes | removed != 0
+}
+
+/// Whether a backslash before this byte begins an escape that may hide something.
+fn is_looked_at(second: Option<&u8>) -> bool {
+    matches!(second, Some(b'u' | b'r' | b'b' | b'f'))
+}
+
 /// The next character that is removed before a text is shown and is written as it is: JSON only asks for escapes of the
 /// control characters below the space. The others are DEL, C1 and the bidirectional overrides.
-fn next_removed(region: &[u8], from: usize) -> Option<usize> {
-    memchr::memchr3_iter(0x7f, 0xc2, 0xe2, &region[from..]).map(|found| from + found).find(|at| {
+fn next_removed(region: &[u8], within: Range<usize>) -> Option<usize> {
+    let from = within.start;
+    memchr::memchr3_iter(0x7f, 0xc2, 0xe2, &region[within]).map(|found| from + found).find(|at| {
         let length = match &region[*at..] {
             [0x7f, ..] => 1,
             [0xc2, 0x80..=0x9f, ..] => 2,
