@@ -103,7 +103,7 @@ impl<'a> Stage<'a> {
         }
         drop(stream);
         await_exit(&own.path().join("launches"))?;
-        Ok(Cost { wall: Duration::from_nanos(u64::try_from(took)?), peak_kib: 0 })
+        Ok(Cost::of_wall(Duration::from_nanos(u64::try_from(took)?)))
     }
 
     fn command(&self, own: &Path) -> anyhow::Result<Child> {
@@ -179,5 +179,5 @@ fn woken() -> anyhow::Result<Cost> {
     let wrote = Instant::now();
     input.write_all(b"x")?;
     child.wait()?;
-    Ok(Cost { wall: wrote.elapsed(), peak_kib: 0 })
+    Ok(Cost::of_wall(wrote.elapsed()))
 }

@@ -1,4 +1,4 @@
-//! Runs one command once and measures its wall time and its peak memory.
+//! Runs one command once and measures its wall time, its processor time and its peak memory.
 //!
 //! A small extra process (`xtask __measure`) starts the command: the kernel counts the memory of the parent into the peak
 //! of the child, and a benchmark with a manifest in memory is not small.
@@ -14,7 +14,16 @@ use anyhow::{Context, bail};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cost {
     pub(crate) wall: Duration,
+    /// Of all its threads.
+    pub(crate) cpu: Duration,
     pub(crate) peak_kib: u64,
+}
+
+impl Cost {
+    /// Where only the time on the clock was measured.
+    pub(crate) fn of_wall(wall: Duration) -> Self {
+        Self { wall, cpu: Duration::ZERO, peak_kib: 0 }
+    }
 }
 
 /// The environment of a measured command: it inherits nothing but these.
@@ -50,32 +59,39 @@ pub(crate) fn run(place: &Place<'_>, output: &Path, program: &Path, args: &[&str
     }
     let line = String::from_utf8(answer.stdout)?;
     let numbers: Vec<u64> = line.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
-    let [nanos, peak_kib] = numbers[..] else { bail!("__measure said {line:?}") };
-    Ok(Cost { wall: Duration::from_nanos(nanos), peak_kib })
+    let [wall, cpu, peak_kib] = numbers[..] else { bail!("__measure said {line:?}") };
+    Ok(Cost { wall: Duration::from_nanos(wall), cpu: Duration::from_nanos(cpu), peak_kib })
 }
 
-/// `xtask __measure OUTPUT PROGRAM ARGS…` prints nanoseconds and peak KiB.
+/// `xtask __measure OUTPUT PROGRAM ARGS…` prints nanoseconds, those of processors, and peak KiB.
 pub(crate) fn main(args: &[String]) -> anyhow::Result<()> {
     let [output, program, rest @ ..] = args else { bail!("use: __measure OUTPUT PROGRAM ARGS…") };
     let output = File::create(output).with_context(|| format!("cannot make {output}"))?;
     let mut command = Command::new(program);
     command.args(rest).stdin(Stdio::null()).stdout(output);
     let start = Instant::now();
-    let (status, peak_kib) = run_to_end(&mut command).with_context(|| format!("cannot run {program}"))?;
+    let ended = run_to_end(&mut command).with_context(|| format!("cannot run {program}"))?;
     let wall = start.elapsed();
-    if status != 0 {
-        bail!("{program} ended with wait status {status:#x}");
+    if ended.status != 0 {
+        bail!("{program} ended with wait status {:#x}", ended.status);
     }
-    println!("{} {peak_kib}", wall.as_nanos());
+    println!("{} {} {}", wall.as_nanos(), ended.cpu.as_nanos(), ended.peak_kib);
     Ok(())
 }
 
-/// Starts the command and waits for it; returns its wait status and its peak memory in KiB.
+/// What the kernel says of a child that has ended.
+struct Ended {
+    status: i32,
+    cpu: Duration,
+    peak_kib: u64,
+}
+
+/// Starts the command and waits for it.
 #[expect(
     unsafe_code,
     reason = "only wait4 tells the peak memory of one child, and no safe wrapper is at hand"
 )]
-fn run_to_end(command: &mut Command) -> anyhow::Result<(i32, u64)> {
+fn run_to_end(command: &mut Command) -> anyhow::Result<Ended> {
     let child = command.spawn()?;
     let pid = libc::pid_t::try_from(child.id())?;
     loop {
@@ -86,13 +102,18 @@ fn run_to_end(command: &mut Command) -> anyhow::Result<(i32, u64)> {
             (libc::wait4(pid, &raw mut status, 0, &raw mut usage), usage)
         };
         if waited == pid {
-            return Ok((status, u64::try_from(usage.ru_maxrss)?));
+            let cpu = duration(usage.ru_utime)? + duration(usage.ru_stime)?;
+            return Ok(Ended { status, cpu, peak_kib: u64::try_from(usage.ru_maxrss)? });
         }
         let error = std::io::Error::last_os_error();
         if error.kind() != std::io::ErrorKind::Interrupted {
             return Err(error).with_context(|| format!("cannot wait for pid {pid}"));
         }
     }
+}
+
+fn duration(time: libc::timeval) -> anyhow::Result<Duration> {
+    Ok(Duration::from_secs(u64::try_from(time.tv_sec)?) + Duration::from_micros(u64::try_from(time.tv_usec)?))
 }
 
 #[cfg(test)]
@@ -102,10 +123,12 @@ mod tests {
     use super::run_to_end;
 
     #[test]
-    fn tells_status_and_memory_of_a_child() {
+    fn tells_status_processor_time_and_memory_of_a_child() {
         let mut command = Command::new("sh");
-        let (status, peak_kib) = run_to_end(command.args(["-c", "exit 3"]).stdin(Stdio::null())).unwrap();
-        assert_eq!(status, 3 << 8);
-        assert!(peak_kib > 100, "{peak_kib}");
+        let counts = "i=0; while [ $i -lt 20000 ]; do i=$((i + 1)); done; exit 3";
+        let ended = run_to_end(command.args(["-c", counts]).stdin(Stdio::null())).unwrap();
+        assert_eq!(ended.status, 3 << 8);
+        assert!(ended.peak_kib > 100, "{}", ended.peak_kib);
+        assert!(ended.cpu.as_micros() > 100, "{:?}", ended.cpu);
     }
 }

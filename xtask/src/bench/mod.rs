@@ -14,6 +14,7 @@ pub(crate) mod limit;
 pub(crate) mod measure;
 mod report;
 pub(crate) mod stand_in;
+mod through_daemon;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -21,7 +22,6 @@ use std::process::Command;
 use anyhow::{Context, bail};
 use serde_json::Value;
 
-use self::events::Daemon;
 use self::limit::Depth;
 use self::measure::Place;
 use self::report::{Measured, Timing};
@@ -31,7 +31,10 @@ use crate::corpus::{self, Manifest};
 use crate::workspace;
 
 const SEED: u64 = 1;
-const LIVE: usize = 5;
+/// How many sessions are live when the plain list is measured.
+const LIVE: [usize; 2] = [5, 50];
+/// A start takes so little time that it is measured this many times as often as other commands.
+const STARTS: usize = 5;
 /// The number of stored sessions when the plain list of live ones is measured.
 const LIVE_AMONG: usize = 1000;
 
@@ -57,14 +60,17 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         let (home, manifest) = corpus_of(options.keep.as_deref(), count, &options.agents)?;
         let bench = Bench { options, home: &home, manifest: &manifest, scratch: scratch.path() };
         all.push(bench.stored(&["list", "--all", "--since", "all", "--json"], Depth::Ends)?);
-        all.push(bench.through_the_daemon()?);
+        all.extend(bench.through_the_daemon()?);
         all.push(bench.stored(&["list", "--all", "--since", "all", "--usage", "--json"], Depth::All)?);
         all.push(bench.usage()?);
         all.extend(bench.search()?);
         // The stand-ins imitate Claude Code.
         if live_among == Some(count) && options.agents.iter().any(|agent| agent == "claude") {
-            all.push(bench.live()?);
+            for live in LIVE {
+                all.push(bench.live(live)?);
+            }
             all.push(bench.launch()?);
+            all.push(bench.start()?);
         }
     }
     if options.json {
@@ -125,28 +131,6 @@ impl Bench<'_> {
         self.against_the_limit(args, depth)
     }
 
-    /// Measures the same list through a daemon that has read everything before, against finding and looking at all files.
-    fn through_the_daemon(&self) -> anyhow::Result<Measured> {
-        eprintln!("measuring {} sessions: list through the daemon", self.manifest.rows.len());
-        let args = ["list", "--all", "--since", "all", "--json"];
-        let own = tempfile::tempdir_in(self.scratch)?;
-        let daemon = Daemon::start(&self.options.agentctl, self.home, own.path())?;
-        let place = Place { home: self.home, agentctl_home: own.path(), daemon: true };
-        let list = || measure::run(&place, &self.output(), &self.options.agentctl, &args);
-        list()?;
-        fail_on(&check::differences(self.manifest, &self.printed(&args)?, false))?;
-        let limit = ["__limit", self.home.to_str().context("the corpus path is not UTF-8")?, "nothing", "1"];
-        let program = std::env::current_exe()?;
-        let (mut warm, mut looks) = (Vec::new(), Vec::new());
-        for _ in 0..self.options.repeats {
-            // The memory that counts is the daemon's, with everything in it.
-            warm.push(measure::Cost { peak_kib: daemon.memory_kib()?, ..list()? });
-            looks.push(self.time(&program, &limit)?);
-        }
-        let limit = Timing::of(&looks).map(|timing| (timing, 1));
-        self.measured(&["list", "(daemon, warm)"], &warm, limit)
-    }
-
     /// Measures what was spent by every session, against the time that reading all bytes takes.
     fn usage(&self) -> anyhow::Result<Measured> {
         eprintln!("measuring {} sessions: usage", self.manifest.rows.len());
@@ -200,35 +184,48 @@ impl Bench<'_> {
         depth: Depth,
     ) -> anyhow::Result<Measured> {
         let home = self.home.to_str().context("the corpus path is not UTF-8")?;
-        let limits = [["__limit", home, depth.as_str(), "1"], ["__limit", home, depth.as_str(), "2"]];
-        let (mut own, mut one, mut two) = (Vec::new(), Vec::new(), Vec::new());
+        let limit = ["__limit", home, depth.as_str(), "1"];
+        let (mut own, mut limits) = (Vec::new(), Vec::new());
         let program = std::env::current_exe()?;
-        for limit in &limits {
-            self.time(&program, limit)?;
-        }
+        self.time(&program, &limit)?;
         for _ in 0..self.options.repeats {
             own.push(self.time(own_program, args)?);
-            one.push(self.time(&program, &limits[0])?);
-            two.push(self.time(&program, &limits[1])?);
+            limits.push(self.time(&program, &limit)?);
         }
-        let best = [(Timing::of(&one), 1), (Timing::of(&two), 2)]
-            .into_iter()
-            .filter_map(|(timing, threads)| timing.map(|timing| (timing, threads)))
-            .min_by_key(|(timing, _)| timing.min);
-        self.measured(args, &own, best)
+        self.measured(args, &own, Timing::of(&limits).map(|timing| (timing, 1)))
     }
 
     /// Measures the plain list, with a few live sessions among the stored ones.
-    fn live(&self) -> anyhow::Result<Measured> {
-        eprintln!("measuring {LIVE} live among {} sessions: list", self.manifest.rows.len());
-        let stand_ins = StandIns::start(self.home, self.manifest, LIVE, crate::now_ms())?;
+    fn live(&self, count: usize) -> anyhow::Result<Measured> {
+        eprintln!("measuring {count} live among {} sessions: list", self.manifest.rows.len());
+        let stand_ins = StandIns::start(self.home, self.manifest, count, crate::now_ms())?;
         let live: Vec<_> = stand_ins.all.iter().map(|one| (one.session.clone(), one.pid)).collect();
         fail_on(&check::live_differences(&live, &self.listing(&["list", "--json"])?))?;
         let mut own = Vec::new();
         for _ in 0..self.options.repeats {
             own.push(self.time(&self.options.agentctl, &["list"])?);
         }
-        self.measured(&["list", &format!("({LIVE} live)")], &own, None)
+        self.measured(&["list", &format!("({count} live)")], &own, None)
+    }
+
+    /// Measures how long the program takes to start, against an empty program of the same language.
+    fn start(&self) -> anyhow::Result<Measured> {
+        let (source, empty) = (self.scratch.join("empty.rs"), self.scratch.join("empty"));
+        std::fs::write(&source, "fn main() {}\n")?;
+        let built = Command::new("rustc").arg("-O").arg(&source).arg("-o").arg(&empty).status();
+        if !built.context("cannot start rustc")?.success() {
+            bail!("an empty program cannot be built");
+        }
+        let (mut own, mut limits) = (Vec::new(), Vec::new());
+        for _ in 0..self.options.repeats * STARTS {
+            own.push(self.time(&self.options.agentctl, &["--version"])?);
+            limits.push(self.time(&empty, &[])?);
+        }
+        self.measured(
+            &["--version", "(against an empty program)"],
+            &own,
+            Timing::of(&limits).map(|timing| (timing, 1)),
+        )
     }
 
     /// From the turn in the agent's storage to the return of `launch`.

@@ -11,17 +11,31 @@ use super::measure::Cost;
 pub(crate) struct Timing {
     pub(crate) min: Duration,
     pub(crate) median: Duration,
+    /// The median processor time; zero where it was not measured.
+    pub(crate) cpu: Duration,
     pub(crate) peak_kib: u64,
 }
 
 impl Timing {
     /// `None` without any runs.
     pub(crate) fn of(costs: &[Cost]) -> Option<Self> {
-        let mut walls: Vec<Duration> = costs.iter().map(|cost| cost.wall).collect();
-        walls.sort_unstable();
-        let min = *walls.first()?;
-        let median = walls[walls.len() / 2];
-        Some(Self { min, median, peak_kib: costs.iter().map(|cost| cost.peak_kib).max()? })
+        let sorted = |pick: fn(&Cost) -> Duration| {
+            let mut all: Vec<Duration> = costs.iter().map(pick).collect();
+            all.sort_unstable();
+            all
+        };
+        let (walls, cpus) = (sorted(|cost| cost.wall), sorted(|cost| cost.cpu));
+        let peak_kib = costs.iter().map(|cost| cost.peak_kib).max()?;
+        Some(Self {
+            min: *walls.first()?,
+            median: walls[walls.len() / 2],
+            cpu: cpus[cpus.len() / 2],
+            peak_kib,
+        })
+    }
+
+    fn cpu(&self) -> Option<Duration> {
+        Some(self.cpu).filter(|cpu| !cpu.is_zero())
     }
 
     /// The most memory, where it was measured.
@@ -46,8 +60,9 @@ impl Measured {
         Some(pick(&self.agentctl).as_secs_f64() / pick(limit).as_secs_f64().max(1e-9))
     }
 
-    fn ratios(&self) -> (Option<f64>, Option<f64>) {
-        (self.ratio(|timing| timing.min), self.ratio(|timing| timing.median))
+    fn ratio_of_cpu(&self) -> Option<f64> {
+        let limit = self.limit.as_ref()?.0.cpu()?;
+        Some(self.agentctl.cpu()?.as_secs_f64() / limit.as_secs_f64())
     }
 }
 
@@ -56,16 +71,16 @@ fn ms(duration: Duration) -> f64 {
 }
 
 pub(crate) fn json(all: &[Measured]) -> Value {
-    let timing = |timing: &Timing| json!({"minMs": ms(timing.min), "medianMs": ms(timing.median), "peakKib": timing.peak()});
+    let timing = |timing: &Timing| json!({"minMs": ms(timing.min), "medianMs": ms(timing.median), "cpuMs": timing.cpu().map(ms), "peakKib": timing.peak()});
     let rows: Vec<Value> = all
         .iter()
         .map(|row| {
-            let (min, median) = row.ratios();
             json!({
                 "command": row.command, "sessions": row.sessions, "bytes": row.bytes,
                 "agentctl": timing(&row.agentctl), "limit": row.limit.as_ref().map(|(limit, _)| timing(limit)),
                 "limitThreads": row.limit.as_ref().map(|(_, threads)| threads),
-                "ratioMin": min, "ratioMedian": median,
+                "ratioMin": row.ratio(|timing| timing.min), "ratioMedian": row.ratio(|timing| timing.median),
+                "ratioCpu": row.ratio_of_cpu(),
             })
         })
         .collect();
@@ -81,40 +96,43 @@ pub(crate) fn table(all: &[Measured]) -> String {
             "MB",
             "min ms",
             "median ms",
-            "limit min",
-            "limit median",
+            "cpu ms",
+            "limit ms",
+            "limit cpu",
             "threads",
-            "x min",
             "x median",
+            "x cpu",
             "peak MB",
         ]
         .map(str::to_owned),
     ];
     let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
     for row in all {
-        let (min, median) = row.ratios();
         let limit = row.limit.as_ref();
+        let two_digits = |value: f64| format!("{value:.2}");
+        let milliseconds = |time: Duration| two_digits(ms(time));
         rows.push([
             row.command.clone(),
             row.sessions.to_string(),
             format!("{:.0}", row.bytes as f64 / 1e6),
-            format!("{:.2}", ms(row.agentctl.min)),
-            format!("{:.2}", ms(row.agentctl.median)),
-            or_dash(limit.map(|(limit, _)| format!("{:.2}", ms(limit.min)))),
-            or_dash(limit.map(|(limit, _)| format!("{:.2}", ms(limit.median)))),
+            milliseconds(row.agentctl.min),
+            milliseconds(row.agentctl.median),
+            or_dash(row.agentctl.cpu().map(milliseconds)),
+            or_dash(limit.map(|(limit, _)| milliseconds(limit.median))),
+            or_dash(limit.and_then(|(limit, _)| limit.cpu()).map(milliseconds)),
             or_dash(limit.map(|(_, threads)| threads.to_string())),
-            or_dash(min.map(|ratio| format!("{ratio:.2}"))),
-            or_dash(median.map(|ratio| format!("{ratio:.2}"))),
+            or_dash(row.ratio(|timing| timing.median).map(two_digits)),
+            or_dash(row.ratio_of_cpu().map(two_digits)),
             or_dash(row.agentctl.peak().map(|kib| format!("{:.1}", kib as f64 / 1024.0))),
         ]);
     }
-    let mut widths = [0; 11];
+    let mut widths = [0; 12];
     for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = cell.chars().count().max(*width);
         }
     }
-    let line = |row: &[String; 11]| {
+    let line = |row: &[String; 12]| {
         let cells = row.iter().zip(widths).enumerate().map(|(column, (cell, width))| {
             if column == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
         });
@@ -130,15 +148,19 @@ mod tests {
     use super::{Cost, Measured, Timing, json, table};
 
     fn timing(ms: &[u64]) -> Timing {
-        let costs: Vec<_> =
-            ms.iter().map(|&n| Cost { wall: Duration::from_millis(n), peak_kib: n * 1024 }).collect();
-        Timing::of(&costs).unwrap()
+        let cost = |&n: &u64| Cost {
+            wall: Duration::from_millis(n),
+            cpu: Duration::from_millis(3 * n),
+            peak_kib: n * 1024,
+        };
+        Timing::of(&ms.iter().map(cost).collect::<Vec<_>>()).unwrap()
     }
 
     #[test]
-    fn min_median_and_peak() {
+    fn min_medians_and_peak() {
         let got = timing(&[9, 1, 5]);
         assert_eq!((got.min.as_millis(), got.median.as_millis(), got.peak_kib), (1, 5, 9 * 1024));
+        assert_eq!(got.cpu.as_millis(), 15);
         assert_eq!(Timing::of(&[]), None);
     }
 
@@ -155,7 +177,7 @@ mod tests {
         let last: Vec<&str> = shown.lines().last().unwrap().split_whitespace().collect();
         assert_eq!(
             &last[2..],
-            ["100", "30", "20.00", "30.00", "10.00", "15.00", "2", "2.00", "2.00", "40.0"]
+            ["100", "30", "20.00", "30.00", "90.00", "15.00", "45.00", "2", "2.00", "2.00", "40.0"]
         );
         row.limit = None;
         assert!(json(&[row])[0]["ratioMin"].is_null());
