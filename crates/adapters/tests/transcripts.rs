@@ -294,6 +294,33 @@ fn a_file_that_did_not_change_is_counted_once() {
     }
 }
 
+/// What one question made known about a file is no part of the answer to another one.
+#[test]
+fn what_another_question_counted_changes_no_answer() {
+    for written in all() {
+        let place = tempfile::tempdir().unwrap();
+        // Damage that is beyond both ends: only who reads everything sees it.
+        let mut bytes = written.lines(b"");
+        let middle =
+            bytes.len() / 2 + bytes[bytes.len() / 2..].iter().position(|byte| *byte == b'\n').unwrap();
+        bytes.splice(middle..middle, *b"\nno record");
+        fs::write(written.file(place.path()), bytes).unwrap();
+        let ask = |memory: Option<Arc<Memory>>, [usage, calls]: [bool; 2]| {
+            let all = Scope::new(Reach::All { since: None });
+            let scope = Scope { usage, calls, subagents: true, text_limit: Some(200), memory, ..all };
+            written.adapter.survey(&Root::at(place.path()), &scope)
+        };
+        for first in [[true, true], [true, false], [false, false]] {
+            let memory = Arc::new(Memory::new(later));
+            ask(Some(memory.clone()), first);
+            for then in [[false, false], [true, false], [true, true]] {
+                let warm = ask(Some(memory.clone()), then);
+                assert_eq!(warm, ask(None, then), "{}: {then:?} after {first:?}", written.name());
+            }
+        }
+    }
+}
+
 #[test]
 fn half_a_last_line_is_a_write_in_progress_and_any_other_broken_line_is_damage() {
     for written in all() {

@@ -369,13 +369,18 @@ fn said_by_servers(sessions: &[Surveyed], not_carried: &mut Vec<NotCarried>) {
 }
 
 impl SourceEntry {
-    /// What is wrong with a record that is carried is seen again in a replay, by whoever reads that record.
+    /// What is wrong with a record that is carried is seen again in a replay, by whoever reads that record. Of a database
+    /// only sound rows are carried.
     fn forget_what_is_seen_again(&mut self, carried: &[FileEntry]) {
         let Some(unheard) = self.unheard.as_mut().filter(|one| one.coverage == CoverageKind::Partial) else {
             return;
         };
-        let is_seen_again =
-            |warning: &String| carried.iter().any(|file| warning.starts_with(&*file.path.to_string_lossy()));
+        let is_about = |warning: &str, file: &FileEntry| {
+            warning.strip_prefix(&*file.path.to_string_lossy()).is_some_and(|rest| rest.starts_with(": "))
+        };
+        let is_seen_again = |warning: &String| {
+            carried.iter().any(|file| file.database_of.is_none() && is_about(warning, file))
+        };
         unheard.warnings.retain(|warning| !is_seen_again(warning));
         if unheard.warnings.is_empty() {
             self.unheard = None;
@@ -409,5 +414,46 @@ impl Manifest {
         for one in &mut self.not_carried {
             (one.what, one.why) = (redactor.value(&one.what), redactor.reason(&one.why));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_wrong_with_a_carried_record_is_seen_again() {
+        let carried = |path: &str, database_of: Option<&str>| FileEntry {
+            path: PathBuf::from(path),
+            size: 1,
+            modified: (0, 0),
+            device: 1,
+            inode: 1,
+            left_out: 0,
+            database_of: database_of.map(str::to_owned),
+        };
+        let warnings = [
+            "/r/x.jsonl: has a damaged record",
+            "/r/x.jsonl.zst: holds no readable record",
+            "/r/opencode.db: 1 damaged session row(s)",
+        ];
+        let mut source = SourceEntry {
+            adapter: "codex".to_owned(),
+            root: PathBuf::from("/r"),
+            store: None,
+            unheard: Some(UnheardSource {
+                coverage: CoverageKind::Partial,
+                error: None,
+                warnings: warnings.map(str::to_owned).to_vec(),
+                timeout_ms: 1,
+            }),
+        };
+        source.forget_what_is_seen_again(&[
+            carried("/r/x.jsonl", None),
+            carried("/r/opencode.db", Some("opencode")),
+        ]);
+        assert_eq!(source.unheard.as_ref().unwrap().warnings, warnings[1..]);
+        source.forget_what_is_seen_again(&[carried("/r/x.jsonl.zst", None), carried("/r/opencode.db", None)]);
+        assert!(source.unheard.is_none(), "nothing is left that was not heard");
     }
 }

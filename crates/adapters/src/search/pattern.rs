@@ -191,18 +191,21 @@ impl<'t> Folded<'t> {
 
 /// The texts in the arguments of a tool, one per line, as they were meant and not as they are written.
 fn texts_of(arguments: &str) -> Option<String> {
-    fn collect(value: &Value, texts: &mut Vec<String>) {
+    fn collect(value: &Value, arguments: &str, texts: &mut Vec<String>) {
         match value {
             Value::String(text) => texts.push(text.clone()),
-            Value::Array(values) => values.iter().for_each(|value| collect(value, texts)),
-            Value::Object(values) => values.values().for_each(|value| collect(value, texts)),
-            Value::Number(number) => texts.push(number.to_string()),
+            Value::Array(values) => values.iter().for_each(|value| collect(value, arguments, texts)),
+            Value::Object(values) => values.values().for_each(|value| collect(value, arguments, texts)),
+            // One that was written in another way, such as `1e3`, is found as it was written and in no other way.
+            Value::Number(number) => {
+                texts.extend(Some(number.to_string()).filter(|number| arguments.contains(number)));
+            }
             Value::Bool(_) | Value::Null => {}
         }
     }
     let value: Value = serde_json::from_str(arguments).ok()?;
     let mut texts = Vec::new();
-    collect(&value, &mut texts);
+    collect(&value, arguments, &mut texts);
     // Within an escape a character may hide that must not be shown.
     (!texts.is_empty()).then(|| agentctl_model::text::clean(&texts.join("\n")))
 }

@@ -125,9 +125,9 @@ impl Sieve {
             (0, 2)
         };
         match self.needle {
-            Needle::BeyondAscii => code >= 0x80,
-            // A letter or digit that could be written as it is.
-            _ if char::from_u32(code).is_some_and(|c| c.is_ascii_alphanumeric()) => true,
+            Needle::BeyondAscii => code >= 0x80 || code == u32::from('\\'),
+            // A letter or digit that could be written as it is, or a backslash: in JSON within JSON that begins another escape.
+            _ if char::from_u32(code).is_some_and(|c| c.is_ascii_alphanumeric() || c == '\\') => true,
             // A character that is removed, between two letters that then stand side by side. Another escape beside it may
             // be one too.
             _ => {

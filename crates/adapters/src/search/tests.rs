@@ -123,17 +123,18 @@ fn text() -> impl Strategy<Value = String> {
 proptest! {
     #[test]
     fn the_sieve_loses_nothing(
-        lines in prop::collection::vec((text(), prop::collection::vec(any::<u8>(), 1..6), any::<bool>()), 0..20),
+        lines in prop::collection::vec((text(), prop::collection::vec(any::<u8>(), 1..6), any::<[bool; 2]>()), 0..20),
         words in prop::collection::vec(text().prop_filter("words", |words| !words.trim().is_empty()), 1..3),
         from_a_line in any::<prop::sample::Index>(),
         torn in any::<bool>(),
     ) {
         let mut bytes = String::new();
-        for (text, dice, is_call) in &lines {
+        for (text, dice, [is_call, is_spelled]) in &lines {
             if *is_call {
                 // What a tool was given is JSON within JSON.
                 let inner = format!("{{\"cmd\":{}}}", spelled(text, dice));
-                writeln!(bytes, "{{\"j\":{}}}", spelled(&inner, &[0])).unwrap();
+                let outer = if *is_spelled { dice.as_slice() } else { &[0] };
+                writeln!(bytes, "{{\"j\":{}}}", spelled(&inner, outer)).unwrap();
             } else {
                 writeln!(bytes, "{{\"t\":{}}}", spelled(text, dice)).unwrap();
             }

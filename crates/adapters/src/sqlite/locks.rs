@@ -18,6 +18,8 @@ use crate::transcript::jsonl::open::open_regular;
 /// SQLite locks bytes of a page that it never uses: one pending, one reserved, 510 shared.
 const FIRST_BYTE: i64 = 0x4000_0000;
 const BYTES: i64 = 512;
+/// The byte of a `-shm` that its users lock, behind the eight bytes of the locks that order reading and writing.
+const USED_BYTE: i64 = 128;
 
 /// The database file, open for reading it directly.
 ///
@@ -43,9 +45,19 @@ pub(super) fn held_file(path: &Path) -> Result<Arc<File>, Error> {
 /// Whether another process has the database open: readers and writers in WAL mode hold a lock for as long as they
 /// live.
 pub(super) fn is_locked(file: &File) -> io::Result<bool> {
+    is_any_locked(file, FIRST_BYTE, BYTES)
+}
+
+/// Whether another process uses this `-shm`: whoever maps it holds a lock on one byte for as long. Without such a lock SQLite
+/// does not believe what stands there.
+pub(super) fn is_index_used(index: &File) -> io::Result<bool> {
+    is_any_locked(index, USED_BYTE, 1)
+}
+
+fn is_any_locked(file: &File, first: i64, bytes: i64) -> io::Result<bool> {
     let wish = Flock {
-        start: FIRST_BYTE.cast_unsigned(),
-        length: BYTES.cast_unsigned(),
+        start: first.cast_unsigned(),
+        length: bytes.cast_unsigned(),
         pid: None,
         typ: FlockType::WriteLock,
         offset_type: FlockOffsetType::Set,

@@ -6,8 +6,8 @@
 //!
 //! A transaction counts only from the moment at which its writer says so in the head of `-shm`. That is mapped memory, whose
 //! change moves no time, and a writer may stand still for long between the two. So that head is compared too: it says how many
-//! records of the `-wal` count and has their checksum. Once nobody has the database open, all complete records count, whatever
-//! the head says; so it belongs to the proof whether somebody has.
+//! records of the `-wal` count and has their checksum. Once nobody uses that memory, all complete records count, whatever
+//! the head says; so it belongs to the proof whether somebody does.
 //!
 //! A rollback journal beside a database changes what is read of it, and is not looked at here: nothing proves such a database.
 
@@ -20,6 +20,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 
 use super::{beside, is_wal_mode, locks};
+use crate::transcript::jsonl::open::open_regular;
 use crate::transcript::readings::FileState;
 
 /// The head of `-shm` is written twice, so that a reader notices one that is being written.
@@ -67,7 +68,10 @@ impl Proof {
             Some(found) => Some(Index::of(&index, &found)?),
             None => None,
         };
-        let is_held = locks::is_locked(&file).ok()?;
+        let is_held = match &index {
+            Some(_) => locks::is_index_used(&*held(&beside(path, "-shm"))?).ok()?,
+            None => locks::is_locked(&file).ok()?,
+        };
         is_wal_mode(&file).then_some(Self { main, wal, index, is_held })
     }
 
@@ -90,8 +94,9 @@ impl Proof {
 impl Log {
     fn of(path: &Path, found: &Metadata) -> Option<Self> {
         let mut head = [0; LOG_HEAD];
-        // A log that was emptied has no head.
-        held(path)?.read_at(&mut head, 0).ok()?;
+        // A log that was emptied has no head. Nobody locks a log, and one that is removed must not be kept on the disk, so it is
+        // not held open.
+        open_regular(path).ok()?.file.read_at(&mut head, 0).ok()?;
         Some(Self {
             place: (found.dev(), found.ino()),
             size: found.len(),

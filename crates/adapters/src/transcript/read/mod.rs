@@ -147,7 +147,9 @@ fn read_opened<F: Format>(
     scope: &Scope<'_>,
 ) -> io::Result<Read<F>> {
     let began = scope.memory.as_ref().map(|memory| memory.now());
-    let known = scope.recall(path, opened);
+    // Who does not count everything is not told what somebody else counted: the answer would then have another warning.
+    let is_counted = format.counts(scope);
+    let known = is_counted.then(|| scope.recall(path, opened)).flatten();
     let both = |begin: (&dyn ReadAt, u64), end: (&dyn ReadAt, u64)| {
         read_ends(format, begin, end, scope, |sum, torn| match known.clone() {
             Some(known) => Ok(known),
@@ -156,7 +158,7 @@ fn read_opened<F: Format>(
                 |sum| {
                     let all = format.unpacked_whole(opened)?;
                     let counted = count(sum, all.as_deref().unwrap_or(end.0), torn)?;
-                    if let (true, Some(memory), Some(began)) = (scope.usage, &scope.memory, began) {
+                    if let (true, Some(memory), Some(began)) = (is_counted, &scope.memory, began) {
                         memory.keep(path, opened, began, counted.clone());
                     }
                     Ok(counted)
@@ -168,7 +170,7 @@ fn read_opened<F: Format>(
         let (head, tail) = (ends.head(), ends.tail.as_slice());
         both((&head, head.len() as u64), (&tail, tail.len() as u64))?
     } else {
-        let whole = format.counts(scope) && known.is_none();
+        let whole = is_counted && known.is_none();
         let at_once = if whole { CHUNK.max(F::AT_ONCE) } else { F::AT_ONCE };
         opened.read_through(at_once, |source, size| both((source, size), (source, size)))?
     };

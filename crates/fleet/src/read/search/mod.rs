@@ -263,7 +263,7 @@ impl<'s> Desk<'s> {
         for source in again {
             let known = |one: &&mut SourceReport| one.adapter == source.adapter && one.root == source.root;
             if let Some(known) = self.end.sources.iter_mut().find(known) {
-                *known = source;
+                heard_again(known, source);
             }
         }
         self.queue.add(conversations::of_sessions(listed.sessions, is_first));
@@ -384,11 +384,7 @@ impl<'s> Desk<'s> {
     fn not_heard(&mut self, adapter: &str, root: &str, why: Vec<String>) {
         let source = self.end.sources.iter_mut().find(|one| one.adapter == adapter && one.root == root);
         if let Some(source) = source {
-            let new: Vec<String> = why.into_iter().filter(|one| !source.warnings.contains(one)).collect();
-            source.warnings.extend(new);
-            if source.coverage == CoverageKind::Complete {
-                source.coverage = CoverageKind::Partial;
-            }
+            leave_out(source, why);
         }
     }
 
@@ -404,5 +400,52 @@ impl<'s> Desk<'s> {
             }
         }
         ControlFlow::Continue(())
+    }
+}
+
+/// Something of the source was not read.
+fn leave_out(source: &mut SourceReport, why: Vec<String>) {
+    let new: Vec<String> = why.into_iter().filter(|one| !source.warnings.contains(one)).collect();
+    source.warnings.extend(new);
+    if source.coverage == CoverageKind::Complete {
+        source.coverage = CoverageKind::Partial;
+    }
+}
+
+/// A later list says more of the source. What could not be read before stays unread, however well it was heard this time.
+fn heard_again(known: &mut SourceReport, later: SourceReport) {
+    let before = std::mem::replace(known, later);
+    if before.is_incomplete() {
+        leave_out(known, before.error.into_iter().chain(before.warnings).collect());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(coverage: CoverageKind, warnings: &[&str]) -> SourceReport {
+        SourceReport {
+            adapter: "opencode".to_owned(),
+            root: "/r".to_owned(),
+            host: String::new(),
+            coverage,
+            error: None,
+            warnings: warnings.iter().map(|&warning| warning.to_owned()).collect(),
+            sessions: Some(1),
+            took_ms: 1,
+        }
+    }
+
+    #[test]
+    fn what_was_not_read_before_a_later_list_stays_unread() {
+        let mut known = report(CoverageKind::Complete, &[]);
+        leave_out(&mut known, vec!["a conversation is busy".to_owned()]);
+        heard_again(&mut known, report(CoverageKind::Complete, &["a new one"]));
+        assert_eq!(known.coverage, CoverageKind::Partial);
+        assert_eq!(known.warnings, ["a new one", "a conversation is busy"]);
+        let mut known = report(CoverageKind::Complete, &["harmless"]);
+        heard_again(&mut known, report(CoverageKind::Complete, &[]));
+        assert_eq!(known.coverage, CoverageKind::Complete, "what was heard completely may be said anew");
     }
 }

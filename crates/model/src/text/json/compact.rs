@@ -291,7 +291,11 @@ impl<'o> Serializer for Compact<'o> {
         Ok(self.open(b'{', "}"))
     }
 
-    fn serialize_struct(self, _: &'static str, _: usize) -> serde_json::Result<Members<'o>> {
+    fn serialize_struct(self, name: &'static str, _: usize) -> serde_json::Result<Members<'o>> {
+        // Text that is JSON already would have to be copied unseen. Nothing that is written here has any.
+        if name.starts_with("$serde_json::") {
+            return Err(serde::ser::Error::custom("JSON within a value cannot be written"));
+        }
         Ok(self.open(b'{', "}"))
     }
 
@@ -370,10 +374,14 @@ impl SerializeMap for Members<'_> {
         self.next();
         let from = self.out.len();
         append(self.out, key)?;
-        // Keys are texts, whatever they were.
-        if self.out.get(from) != Some(&b'"') {
-            self.out.insert(from, b'"');
-            self.out.push(b'"');
+        match self.out.get(from) {
+            Some(b'"') => {}
+            Some(b'[' | b'{' | b'n') | None => return Err(serde::ser::Error::custom("a key is a text")),
+            // Numbers and truth values become texts.
+            Some(_) => {
+                self.out.insert(from, b'"');
+                self.out.push(b'"');
+            }
         }
         Ok(())
     }
@@ -492,6 +500,15 @@ mod tests {
         });
         check(&json!([]));
         check(&serde_json::from_str::<Value>("\"\"").unwrap());
+    }
+
+    #[test]
+    fn what_cannot_be_written_alike_is_refused() {
+        for key in [None, Some(1)] {
+            let refused = append(&mut Vec::new(), &BTreeMap::from([(key, true)])).is_err();
+            assert_eq!(refused, serde_json::to_string(&BTreeMap::from([(key, true)])).is_err(), "{key:?}");
+        }
+        assert!(append(&mut Vec::new(), &BTreeMap::from([([1], true)])).is_err());
     }
 
     fn text() -> impl Strategy<Value = String> {
