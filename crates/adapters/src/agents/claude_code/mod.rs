@@ -15,7 +15,7 @@ mod storage;
 mod tail;
 mod usage;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
@@ -184,8 +184,7 @@ fn live_transcripts(
     scope: &Scope<'_>,
     harvest: &mut Harvest,
 ) -> Vec<TranscriptFile> {
-    let mut ids = BTreeSet::new();
-    let mut cwds = Vec::new();
+    let mut sessions: BTreeMap<String, Option<String>> = BTreeMap::new();
     let mut registered = BTreeSet::new();
     for note in &harvest.registrations {
         // A spare counts as registered below, so that no transcript is searched for it.
@@ -198,8 +197,9 @@ fn live_transcripts(
             registered.insert(holder.pid());
         }
         if holder.is_some() && !is_spare {
-            ids.insert(note.id.clone());
-            cwds.extend(note.found.as_ref().and_then(|found| found.facts.cwd.clone()));
+            let cwd = note.found.as_ref().and_then(|found| found.facts.cwd.clone());
+            let known = sessions.entry(note.id.clone()).or_default();
+            *known = known.take().or(cwd);
         }
     }
     let mut nameless = Vec::new();
@@ -208,11 +208,14 @@ fn live_transcripts(
         if registered || processes::is_helper(&process.head) || !ClaudeCode.is_ours(root, kernel, process) {
             continue;
         }
-        cwds.extend(process.cwd.seen().map(|cwd| cwd.to_string_lossy().into_owned()));
         match processes::id_in_argv(&process.head) {
-            Some(id) => drop(ids.insert(id)),
+            Some(id) => {
+                let cwd = || process.cwd.seen().map(|cwd| cwd.to_string_lossy().into_owned());
+                let known = sessions.entry(id).or_default();
+                *known = known.take().or_else(cwd);
+            }
             None => nameless.push(process),
         }
     }
-    storage::live(projects, &ids, &cwds, &nameless, scope.subagents, harvest)
+    storage::live(projects, &sessions, &nameless, scope.subagents, harvest)
 }

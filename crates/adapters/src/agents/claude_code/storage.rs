@@ -1,6 +1,6 @@
 //! Where Claude Code stores transcripts, and which of them a request needs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use agentctl_model::{Harvest, Process};
@@ -103,33 +103,35 @@ pub(super) fn named(projects: &Path, ids: &[String], harvest: &mut Harvest) -> V
     files
 }
 
-/// The transcripts that these sessions, and processes without a known session, may be writing.
+/// The transcripts that these sessions, and processes without a known session, may be writing. A transcript most often lies in
+/// the folder of the directory in which its process is said to be, so that each is looked for there first.
 pub(super) fn live(
     projects: &Path,
-    ids: &BTreeSet<String>,
-    cwds: &[String],
+    sessions: &BTreeMap<String, Option<String>>,
     nameless: &[&Process],
     subagents: bool,
     harvest: &mut Harvest,
 ) -> Vec<TranscriptFile> {
     let mut files: Vec<TranscriptFile> = Vec::new();
-    let mut missing = ids.clone();
-    let mut look = |folder: &Path, files: &mut Vec<TranscriptFile>| {
-        missing.retain(|id| {
-            let path = folder.join(format!("{id}.jsonl"));
-            let there = path.symlink_metadata().is_ok();
-            if there {
-                files.push(TranscriptFile { id: id.clone(), path, parent: None });
-            }
-            !there
-        });
-        missing.is_empty()
-    };
-    let near: BTreeSet<PathBuf> = cwds.iter().map(|cwd| projects.join(slug(cwd))).collect();
-    let found = near.iter().any(|folder| look(folder, &mut files));
-    if !found && !ids.is_empty() {
+    let mut missing = BTreeSet::new();
+    for (id, cwd) in sessions {
+        let path = cwd.as_ref().map(|cwd| projects.join(slug(cwd)).join(format!("{id}.jsonl")));
+        match path.filter(|path| path.symlink_metadata().is_ok()) {
+            Some(path) => files.push(TranscriptFile { id: id.clone(), path, parent: None }),
+            None => drop(missing.insert(id.as_str())),
+        }
+    }
+    if !missing.is_empty() {
         for folder in list(projects, harvest).into_iter().filter(Listed::is_folder) {
-            if look(&folder.path, &mut files) {
+            missing.retain(|id| {
+                let path = folder.path.join(format!("{id}.jsonl"));
+                let is_there = path.symlink_metadata().is_ok();
+                if is_there {
+                    files.push(TranscriptFile { id: (*id).to_owned(), path, parent: None });
+                }
+                !is_there
+            });
+            if missing.is_empty() {
                 break;
             }
         }
