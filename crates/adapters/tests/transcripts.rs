@@ -241,6 +241,12 @@ fn a_line_too_long_to_count_is_told_of_everywhere() {
             let expected: &[String] = if written.running { &[] } else { &[told] };
             assert_eq!(harvest.warnings, expected, "{} asked {asked}", written.name());
         }
+        // Who reads every line for single calls does not change what others are told.
+        let (all, memory) = (Scope::new(Reach::All { since: None }), Arc::new(Memory::new(later)));
+        let calls = Scope { usage: true, calls: true, memory: Some(memory.clone()), ..all };
+        written.adapter.survey(&Root::at(place.path()), &calls);
+        let (warm, cold) = (written.survey(place.path(), Some(&memory)), written.survey(place.path(), None));
+        assert_eq!(warm, cold, "{} after calls", written.name());
         // A running total is not certain either if such a line is at the end of the file.
         fs::write(&file, [written.lines(b""), too_long.clone()].concat()).unwrap();
         let harvest = written.survey(place.path(), None);

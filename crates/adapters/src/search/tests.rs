@@ -133,7 +133,8 @@ proptest! {
             if *is_call {
                 // What a tool was given is JSON within JSON.
                 let inner = format!("{{\"cmd\":{}}}", spelled(text, dice));
-                let outer = if *is_spelled { dice.as_slice() } else { &[0] };
+                // The quotes and backslashes of the inner text may be escaped by their numbers, too.
+                let outer: &[u8] = if *is_spelled { &[2] } else { &[0] };
                 writeln!(bytes, "{{\"j\":{}}}", spelled(&inner, outer)).unwrap();
             } else {
                 writeln!(bytes, "{{\"t\":{}}}", spelled(text, dice)).unwrap();
