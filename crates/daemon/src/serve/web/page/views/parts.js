@@ -85,7 +85,7 @@ const STEP = 50_000;
 export function Long({ text, first = FIRST, tag: Tag = 'div', onWhole }) {
 	const [shown, show] = useState(first);
 	const rest = text.length - shown;
-	useEffect(() => { if (rest <= 0) onWhole?.(); }, [rest <= 0]);
+	useEffect(() => { if (rest <= 0) onWhole?.(); }, [rest <= 0, text]);
 	return html`<${Tag} class="text">${text.slice(0, shown)}${rest > 0 && html`…
 		<button class="quiet more" onClick=${() => show(shown + STEP)}>Show more (${rest.toLocaleString('en')} characters left)</button>`}<//>`;
 }
