@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use agentctl_testkit::{TestHome, until_seen};
@@ -147,12 +148,13 @@ fn another_origin_can_neither_read_nor_write_nor_frame() {
     tab.sees(".counts", "need");
 }
 
-/// Another program has taken the port while no daemon ran. It hears no token.
+/// Another program has taken the port while no daemon ran, such as somebody's web server. It hears no token, and the tab is
+/// as it was when it has gone.
 #[test]
 fn a_stranger_on_the_port_gets_no_token() {
     let home = TestHome::with_agentctl(env!("CARGO_BIN_EXE_agentctl"));
     let Some(mut stage) = Stage::set(home) else { return };
-    stage.browser.allow(&["net::ERR_"]);
+    stage.browser.allow(&["net::ERR_", "404"]);
     let port = {
         let tab = stage.tab("one");
         tab.js("Number(location.port)").as_u64().unwrap()
@@ -162,29 +164,44 @@ fn a_stranger_on_the_port_gets_no_token() {
     let listener = until_seen(PATIENCE, "the port", || {
         TcpListener::bind(("127.0.0.1", u16::try_from(port).unwrap())).map_err(|error| error.to_string())
     });
-    let noted = heard.clone();
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
+    let (noted, is_over) = (heard.clone(), Arc::new(AtomicBool::new(false)));
+    let ends = is_over.clone();
+    let stranger = std::thread::spawn(move || {
+        let proof = format!("{{\"proof\": \"{}\"}}", "0".repeat(64));
+        let answers =
+            [("200 OK", "application/json", proof), ("404 Not Found", "text/html", "<p>no</p>".into())];
+        for (stream, (status, kind, body)) in listener.incoming().zip(answers.iter().cycle()) {
+            if ends.load(Ordering::SeqCst) {
+                return;
+            }
             let mut stream = stream.unwrap();
             let mut request = [0; 8192];
             let read = stream.read(&mut request).unwrap_or_default();
             noted.lock().unwrap().push_str(&String::from_utf8_lossy(&request[..read]));
-            let proof = format!("{{\"proof\": \"{}\"}}", "0".repeat(64));
             let _ = write!(
                 stream,
-                "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{proof}",
-                proof.len()
+                "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+                body.len()
             );
         }
     });
-    let tab = stage.browser.tab("one");
-    tab.sees(".banner", "Something else answers on this port");
-    let heard = heard.lock().unwrap().clone();
-    let token = tab.js("sessionStorage.getItem('token')");
-    assert!(heard.contains("POST /v1/web/prove"), "{heard}");
-    assert!(
-        !heard.contains(token.as_str().unwrap()) && !heard.to_lowercase().contains("authorization"),
-        "{heard}"
-    );
+    {
+        let tab = stage.browser.tab("one");
+        tab.sees(".banner", "Something else answers on this port");
+        let heard = until_seen(PATIENCE, "two answers of it", || {
+            let heard = heard.lock().unwrap().clone();
+            if heard.matches("POST /v1/web/prove").count() > 2 { Ok(heard) } else { Err(heard) }
+        });
+        tab.sees(".banner", "Something else answers on this port");
+        let token = tab.js("sessionStorage.getItem('token')");
+        assert!(
+            !heard.contains(token.as_str().unwrap()) && !heard.to_lowercase().contains("authorization"),
+            "{heard}"
+        );
+    }
+    is_over.store(true, Ordering::SeqCst);
+    stranger.join().unwrap();
+    stage.start_daemon();
+    stage.browser.tab("one").misses(".banner", "");
     stage.browser.assert_no_trouble();
 }
