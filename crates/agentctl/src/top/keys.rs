@@ -9,7 +9,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use super::form::{Field, Form, Order};
 use super::input::{Input, Purpose};
 use super::rows::Key;
-use super::state::{Sheet, Sight, State, TWICE, View};
+use super::state::{Sight, State, TWICE, View};
 
 /// What is to be done beyond the screen.
 #[derive(Debug, Clone, PartialEq)]
@@ -338,8 +338,7 @@ fn sheet(state: &mut State, view: View) -> Option<Action> {
             return None;
         }
     };
-    state.open(view);
-    state.sheet = Some(Sheet::Asked);
+    state.ask(view, question.clone());
     Some(Action::Ask(question))
 }
 
