@@ -17,7 +17,8 @@ const troubles = [];
 let allowed = [];
 
 async function context(scheme) {
-  if (!contexts.has(scheme)) contexts.set(scheme, await browser.newContext({ colorScheme: scheme, reducedMotion: "reduce" }));
+  // Who looks is not where the times were recorded.
+  if (!contexts.has(scheme)) contexts.set(scheme, await browser.newContext({ colorScheme: scheme, reducedMotion: "reduce", timezoneId: "America/Bogota" }));
   return contexts.get(scheme);
 }
 
