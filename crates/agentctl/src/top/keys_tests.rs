@@ -118,6 +118,8 @@ fn what_a_session_does_not_offer_is_said() {
     assert_eq!(state.message.clone().unwrap().words, "it is live; s sends a message");
     assert_eq!(press(&mut state, 'y', now), None);
     assert_eq!(state.message.clone().unwrap().words, "it waits for nothing");
+    let key = state.cursor.clone().unwrap();
+    assert_eq!(press(&mut state, 'w', now), Some(Action::Do(Deed::Page { key })));
     press(&mut state, 'e', now);
     assert_eq!(state.view, View::Evidence);
     pressed(&mut state, KeyEvent::from(KeyCode::Esc), now);

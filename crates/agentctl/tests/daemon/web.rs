@@ -220,6 +220,24 @@ fn the_daemon_proves_itself_and_outlives_its_own_death() {
     assert_eq!(proof(&tab).json()["proof"], json!(right));
 }
 
+#[test]
+fn an_address_can_lead_to_one_session() {
+    let house = House::furnished();
+    let _daemon = house.daemon(&[]);
+    let list = house.run(&["list", "-a", "--json"]);
+    let list: Value = serde_json::from_str(&list.stdout).unwrap();
+    let (id, host) =
+        (list["sessions"][0]["id"].as_str().unwrap(), list["sessions"][0]["host"].as_str().unwrap());
+    let led = house.run(&["web", "--print", id]);
+    let line = led.stdout.trim_end();
+    let (address, to) = line.split_once("&to=").unwrap_or_else(|| panic!("{led:#?}"));
+    let _ = self::address(&format!("{address}\n"));
+    assert_eq!(to, format!("%2Fs%2F{host}%2F{id}"), "{line}");
+    let nobody = house.run(&["web", "--print", "nobody"]);
+    assert_eq!((nobody.code, nobody.stdout.as_str()), (Some(3), ""), "{nobody:#?}");
+    assert_eq!(house.run(&["web", "--print", "--cwd", "/w"]).code, Some(2));
+}
+
 /// Somebody else has the port now and hears what the old tab sends there. He cannot have it proved, nor use it, here.
 #[test]
 fn a_port_that_somebody_else_has_taken_ends_its_tokens() {

@@ -268,9 +268,13 @@ fn the_daemon_dies_and_comes_back() {
     // The browser notes each request that nobody answered.
     stage.browser.allow(&["net::ERR_"]);
     let tabs = ["one", "two"];
-    for name in tabs {
-        stage.tab(name).sees(".row", "First");
-    }
+    stage.tab("one").sees(".row", "First");
+    // The second one is opened at a session.
+    let two = stage.browser.open("two", &stage.address(&["11111111"]));
+    two.sees(".conversation", "First");
+    two.becomes("location.hash.endsWith('/11111111-0000-4000-8000-000000000001')", true);
+    two.click("Attach");
+    two.sees(".command pre", "agentctl attach 11111111-0000-4000-8000-000000000001");
     stage.kill_daemon();
     for name in tabs {
         let tab = stage.browser.tab(name);

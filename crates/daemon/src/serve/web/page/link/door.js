@@ -29,10 +29,11 @@ function become(state, why = '') {
 }
 
 export function takeCode() {
-	const found = /^#code=([^&]+)/.exec(location.hash);
-	if (!found) return null;
-	history.replaceState(null, '', `${location.pathname}#/`);
-	return decodeURIComponent(found[1]);
+	if (!location.hash.startsWith('#code=')) return null;
+	const said = new URLSearchParams(location.hash.slice(1));
+	const to = said.get('to');
+	history.replaceState(null, '', `${location.pathname}#${to?.[0] === '/' ? to : '/'}`);
+	return said.get('code');
 }
 
 const post = (path, body, patience = PATIENCE) => fetch(path, {

@@ -90,6 +90,13 @@ export function Long({ text, first = FIRST, tag: Tag = 'div', onWhole }) {
 		<button class="quiet more" onClick=${() => show(shown + STEP)}>Show more (${rest.toLocaleString('en')} characters left)</button>`}<//>`;
 }
 
+/** A line for a shell, to copy. */
+export function Command({ what, command }) {
+	const [copied, copy] = useState('');
+	const toClipboard = () => navigator.clipboard.writeText(command).then(() => copy('Copied.'), () => copy('The browser did not let it be copied.'));
+	return html`<div class="command"><span class="hint">${what}</span><pre class="text">${command}</pre><button type="button" class="quiet" onClick=${toClipboard}>Copy</button> <span class="hint">${copied}</span></div>`;
+}
+
 export function Trouble({ error, what }) {
 	if (!error) return null;
 	return html`<p class="trouble">${what ? `${what}: ` : ''}${error.message}${error.hint && html` <span class="hint">${error.hint}</span>`}</p>`;
