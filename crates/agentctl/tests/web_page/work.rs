@@ -117,6 +117,7 @@ fn a_real_agent_is_seen_answered_spoken_to_and_stopped() {
     );
     tab.sees_within(SHOWN, &format!("{} .c-status", row(&denied)), "waiting");
     tab.key("Escape");
+    tab.misses(".session", "");
     tab.sees("thead", "Status");
     // Who needs a person stands first, but not while the cursor is on another row: that one holds its place.
     let place = |id: &str| format!("document.querySelector(`{}`).getAttribute('aria-rowindex')", row(id));
