@@ -1,4 +1,4 @@
-//! Hostile conversations, hostile pages, and a token that may only look.
+//! Hostile conversations and hostile pages.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -73,29 +73,6 @@ fn a_code_is_good_once() {
     stage.browser.allow(&["403", "401"]);
     first.reload();
     first.sees(".counts", "need");
-    stage.browser.assert_no_trouble();
-}
-
-#[test]
-fn a_tab_that_may_only_look_has_no_verbs() {
-    let home = TestHome::with_agentctl(env!("CARGO_BIN_EXE_agentctl"));
-    let cwd = home.work_dir("w");
-    store(&home, "55555555-0000-4000-8000-000000000001", &cwd, &[("user", "Ask"), ("assistant", "Answer")]);
-    let Some(stage) = Stage::set(home) else { return };
-    let tab = stage.browser.open("reader", &stage.address(&["--read-only"]));
-    tab.sees(".counts", "read-only");
-    tab.click_on(".row a");
-    tab.sees(".say", "read-only");
-    for verb in ["Launch…", "Resume"] {
-        assert!(!tab.texts("button, a.button").iter().any(|name| name.trim() == verb), "{verb}");
-    }
-    // The server refuses as well.
-    let refused = tab.js("fetch('/v1/locks', {method: 'POST', body: '{\"directory\": \"/tmp\"}', headers: {'Content-Type': 'application/json', 'X-Agentctl': '1', Authorization: `Bearer ${sessionStorage.getItem('token')}`}}).then(answer => answer.status)");
-    assert_eq!(refused, 403);
-    stage.browser.allow(&["403"]);
-    tab.click("Sign out");
-    tab.sees(".signed-out", "agentctl web");
-    tab.becomes("sessionStorage.length", 0);
     stage.browser.assert_no_trouble();
 }
 

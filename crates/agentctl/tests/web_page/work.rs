@@ -64,7 +64,7 @@ fn a_real_agent_is_seen_answered_spoken_to_and_stopped() {
     tab.sees("h1, .row a", "Build the site");
     tab.becomes("document.getElementById('needs-you').textContent.startsWith('1 session needs you: ')", true);
 
-    // A tab that may only look shows it, and no key and no button of it does anything.
+    // A tab that may only look shows it, and no key does anything there; verbs it has none.
     let reader = stage.browser.open("reader", &stage.address(&["--read-only"]));
     reader.click_on(&format!("{} a", row(&asks)));
     reader.sees(".request", "This page is read-only.");
@@ -72,6 +72,9 @@ fn a_real_agent_is_seen_answered_spoken_to_and_stopped() {
         reader.key(key);
     }
     assert_eq!(verbs(&reader), [""; 0]);
+    reader.click("Sign out");
+    reader.sees(".signed-out", "agentctl web");
+    reader.becomes("sessionStorage.length", 0);
 
     // By click: the whole request is there before the yes, and none of it is markup.
     tab.click_on(&format!("{} a", row(&asks)));
