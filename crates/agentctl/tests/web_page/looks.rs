@@ -74,6 +74,7 @@ fn every_view_fits_and_can_be_used_by_everybody() {
     // The times of the axis are those of the reader's clock: a day begins at midnight.
     tab.key("t");
     tab.sees(".lane a", "Describe the API");
+    tab.sees(".legend", "stopped");
     stage.draws_the_timeline(&tab, &id(0));
     tab.click("week");
     tab.becomes(

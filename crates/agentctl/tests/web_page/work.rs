@@ -33,7 +33,14 @@ impl Stage {
 /// A command that looks like a patch and has markup in it, and a line longer than any screen, at whose end is what it does.
 fn sly() -> String {
     let markup = "<img src=x onerror='window.hacked = 1'>";
-    format!("cat > patch <<'E'\n@@ -1 +1 @@\nE\n: \"{markup}\" {}; touch allowed", "x".repeat(2100))
+    format!(
+        "cat > patch <<'E'\n    only_looks(&stage, &asks);
+
+ -1 +1     only_looks(&stage, &asks);
+
+\nE\n: \"{markup}\" {}; touch allowed",
+        "x".repeat(2100)
+    )
 }
 
 /// What a tab that may only look must not have.
@@ -42,6 +49,76 @@ const VERBS: [&str; 6] = ["Approve", "Deny", "Interrupt", "Stop", "Send", "Launc
 fn verbs(tab: &Tab<'_>) -> Vec<&'static str> {
     let names = tab.texts("button, a.button");
     VERBS.into_iter().filter(|verb| names.iter().any(|name| name.trim() == *verb)).collect()
+}
+
+/// A tab that may only look shows a session that waits, and no key does anything there; verbs it has none.
+fn only_looks(stage: &Stage, asks: &str) {
+    let reader = stage.browser.open("reader", &stage.address(&["--read-only"]));
+    reader.click_on(&format!("{} a", row(asks)));
+    reader.sees(".request", "This page is read-only.");
+    for key in ["y", "n", "i", "x", "x", "s", "l"] {
+        reader.key(key);
+    }
+    assert_eq!(verbs(&reader), [""; 0]);
+    reader.click("Sign out");
+    reader.sees(".signed-out", "agentctl web");
+    reader.becomes("sessionStorage.length", 0);
+    // A tab behind another one is drawn once a second, and every click would wait for that.
+    stage.browser.ask("close", json!({"tab": "reader"})).unwrap();
+}
+
+/// Says yes by click and by key. The whole request is there before, and none of it is markup.
+fn approves(stage: &Stage, tab: &Tab<'_>, sly: &str) {
+    tab.sees(".request", "touch allowed");
+    let lines = "[...document.querySelectorAll('.request .line')].map(line => line.textContent).join('\\n')";
+    tab.becomes(lines, format!("Bash: {sly}"));
+    tab.sees(".request button:enabled", "Approve");
+    assert_eq!(verbs(tab), VERBS);
+    tab.key("e");
+    tab.sees(".evidence", "pid");
+    tab.assert_accessible();
+    tab.key("e");
+    assert!(!stage.file("site", "allowed").exists());
+    tab.click("Approve");
+    until(PATIENCE, "the tool that was approved", || stage.file("site", "allowed").exists().then_some(()));
+
+    // By key, but not before a request that is too long to be shown at once was unfolded to its end.
+    tab.sees(".request .more", "characters left");
+    tab.sees(".request button:enabled", "Deny");
+    tab.key("y");
+    tab.sees(".request .hint", "Show the whole request before you approve it.");
+    tab.click_on(".request .more");
+    tab.sees(".request button:enabled", "Approve");
+    assert!(!stage.file("site", "long").exists());
+    tab.key("y");
+    until(PATIENCE, "the second tool", || stage.file("site", "long").exists().then_some(()));
+    tab.sees(".entry.agent", "built it");
+    tab.click_on(".entry.tool summary");
+    tab.sees(".entry.tool .part", "onerror");
+    tab.key("d");
+    tab.sees(".changes .files", "allowed");
+    assert_eq!(
+        tab.js("[document.querySelectorAll('#app img').length, typeof window.hacked]"),
+        json!([0, "undefined"])
+    );
+}
+
+/// In the Inbox a letter means the request that has the focus, and no session that is not shown.
+fn denies_in_the_inbox(tab: &Tab<'_>) {
+    tab.go("#/inbox");
+    tab.sees(".card .request pre", "touch refused");
+    tab.sees(".card button:enabled", "Deny");
+    tab.key("n");
+    tab.key("e");
+    tab.becomes("location.hash", "#/inbox");
+    tab.assert_accessible();
+    tab.key("j");
+    tab.becomes("document.activeElement.className", "request");
+    tab.key("n");
+    tab.sees(".card .request pre", "touch rejected");
+    tab.fill("Reason, if you deny it (optional)", "not on main");
+    tab.click("Deny");
+    tab.sees(".empty", "Nobody waits for you.");
 }
 
 #[test]
@@ -64,56 +141,12 @@ fn a_real_agent_is_seen_answered_spoken_to_and_stopped() {
     tab.sees("h1, .row a", "Build the site");
     tab.becomes("document.getElementById('needs-you').textContent.startsWith('1 session needs you: ')", true);
 
-    // A tab that may only look shows it, and no key does anything there; verbs it has none.
-    let reader = stage.browser.open("reader", &stage.address(&["--read-only"]));
-    reader.click_on(&format!("{} a", row(&asks)));
-    reader.sees(".request", "This page is read-only.");
-    for key in ["y", "n", "i", "x", "x", "s", "l"] {
-        reader.key(key);
-    }
-    assert_eq!(verbs(&reader), [""; 0]);
-    reader.click("Sign out");
-    reader.sees(".signed-out", "agentctl web");
-    reader.becomes("sessionStorage.length", 0);
-    // A tab behind another one is drawn once a second, and every click would wait for that.
-    stage.browser.ask("close", json!({"tab": "reader"})).unwrap();
+    only_looks(&stage, &asks);
 
-    // By click: the whole request is there before the yes, and none of it is markup.
     tab.click_on(&format!("{} a", row(&asks)));
-    tab.sees(".request", "touch allowed");
-    let lines = "[...document.querySelectorAll('.request .line')].map(line => line.textContent).join('\\n')";
-    tab.becomes(lines, format!("Bash: {sly}"));
-    tab.sees(".request button:enabled", "Approve");
-    assert_eq!(verbs(&tab), VERBS);
-    tab.key("e");
-    tab.sees(".evidence", "pid");
-    tab.assert_accessible();
-    tab.key("e");
-    assert!(!stage.file("site", "allowed").exists());
-    tab.click("Approve");
-    until(PATIENCE, "the tool that was approved", || stage.file("site", "allowed").exists().then_some(()));
-
-    // By key, but not before a request that is too long to be shown at once was unfolded to its end.
-    tab.sees(".request .more", "characters left");
-    tab.sees(".request button:enabled", "Deny");
-    tab.key("y");
-    tab.sees(".request .hint", "Show the whole request before you approve it.");
-    tab.click_on(".request .more");
-    tab.sees(".request button:enabled", "Approve");
-    assert!(!stage.file("site", "long").exists());
-    tab.key("y");
-    until(PATIENCE, "the second tool", || stage.file("site", "long").exists().then_some(()));
-    tab.sees(".entry.agent", "built it");
+    approves(&stage, &tab, &sly);
     tab.sees(&format!("{} .c-status", row(&asks)), "idle");
     tab.misses(".request", "");
-    tab.click_on(".entry.tool summary");
-    tab.sees(".entry.tool .part", "onerror");
-    tab.key("d");
-    tab.sees(".changes .files", "allowed");
-    assert_eq!(
-        tab.js("[document.querySelectorAll('#app img').length, typeof window.hacked]"),
-        json!([0, "undefined"])
-    );
 
     // By key: the first press only opens what is pointed at.
     let denied = stage.hold(
@@ -139,21 +172,7 @@ fn a_real_agent_is_seen_answered_spoken_to_and_stopped() {
     tab.key("n");
     tab.sees(".request pre", "touch refused");
 
-    // In the Inbox a letter means the request that has the focus, and no session that is not shown.
-    tab.go("#/inbox");
-    tab.sees(".card .request pre", "touch refused");
-    tab.sees(".card button:enabled", "Deny");
-    tab.key("n");
-    tab.key("e");
-    tab.becomes("location.hash", "#/inbox");
-    tab.assert_accessible();
-    tab.key("j");
-    tab.becomes("document.activeElement.className", "request");
-    tab.key("n");
-    tab.sees(".card .request pre", "touch rejected");
-    tab.fill("Reason, if you deny it (optional)", "not on main");
-    tab.click("Deny");
-    tab.sees(".empty", "Nobody waits for you.");
+    denies_in_the_inbox(&tab);
     tab.back();
     tab.sees(".entry.agent", "left it");
     assert!(model.requests().iter().any(|seen| seen.body.to_string().contains("not on main")));

@@ -50,7 +50,9 @@ impl Snapshot {
                 waiting.entry(key).or_default().push(approval);
             }
         }
-        waiting.values_mut().for_each(|approvals| approvals.sort_by_key(|approval| approval.by_age()));
+        for approvals in waiting.values_mut() {
+            approvals.sort_by_key(|approval| approval.by_age());
+        }
         self.rows
             .iter()
             .map(|row| {
