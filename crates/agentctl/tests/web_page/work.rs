@@ -33,14 +33,7 @@ impl Stage {
 /// A command that looks like a patch and has markup in it, and a line longer than any screen, at whose end is what it does.
 fn sly() -> String {
     let markup = "<img src=x onerror='window.hacked = 1'>";
-    format!(
-        "cat > patch <<'E'\n    only_looks(&stage, &asks);
-
- -1 +1     only_looks(&stage, &asks);
-
-\nE\n: \"{markup}\" {}; touch allowed",
-        "x".repeat(2100)
-    )
+    format!("cat > patch <<'E'\n@@ -1 +1 @@\nE\n: \"{markup}\" {}; touch allowed", "x".repeat(2100))
 }
 
 /// What a tab that may only look must not have.
