@@ -13,7 +13,7 @@ mod fuzz;
 mod replay;
 mod workspace;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::Context;
@@ -407,6 +407,14 @@ fn chaos(args: &ChaosArgs) -> anyhow::Result<ExitCode> {
 /// The scene that takes them is one of the tests of the page.
 fn pictures() -> anyhow::Result<ExitCode> {
     let folder = workspace::root().join("docs/pictures");
+    let done = taking_pictures(&folder).status().context("start cargo nextest")?;
+    anyhow::ensure!(done.success(), "the pictures were not taken");
+    println!("{}", folder.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A scene that cannot be set here, without a browser for example, is a failure: it leaves the pictures as they were.
+fn taking_pictures(folder: &Path) -> Command {
     let mut cargo = Command::new("cargo");
     cargo.args([
         "nextest",
@@ -417,8 +425,17 @@ fn pictures() -> anyhow::Result<ExitCode> {
         "--no-capture",
         "pictures_for_people",
     ]);
-    let done = cargo.env("AGENTCTL_PICTURES", &folder).status().context("start cargo nextest")?;
-    anyhow::ensure!(done.success(), "the pictures were not taken");
-    println!("{}", folder.display());
-    Ok(ExitCode::SUCCESS)
+    cargo.env("AGENTCTL_PICTURES", folder).env("AGENTCTL_TEST_NO_SKIP", "1");
+    cargo
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pictures_that_cannot_be_taken_are_a_failure() {
+        let command = taking_pictures(Path::new("/p"));
+        assert!(command.get_envs().any(|(name, value)| name == "AGENTCTL_TEST_NO_SKIP" && value.is_some()));
+    }
 }

@@ -8,7 +8,9 @@ import { readFileSync } from "node:fs";
 
 const [modules, chromiumPath] = process.argv.slice(2);
 const { chromium } = await import(pathToFileURL(`${modules}/playwright-core/index.mjs`).href);
-const browser = await chromium.launch({ executablePath: chromiumPath, args: ["--no-sandbox", "--disable-gpu"] });
+/** A name of somebody else that leads to this machine, as its owner can arrange. */
+const REBOUND = "--host-resolver-rules=MAP evil.example 127.0.0.1";
+const browser = await chromium.launch({ executablePath: chromiumPath, args: ["--no-sandbox", "--disable-gpu", REBOUND] });
 const say = (line) => process.stdout.write(JSON.stringify(line) + "\n");
 const contexts = new Map();
 const tabs = new Map();
@@ -17,7 +19,8 @@ const troubles = [];
 let allowed = [];
 
 async function context(scheme) {
-  if (!contexts.has(scheme)) contexts.set(scheme, await browser.newContext({ colorScheme: scheme, reducedMotion: "reduce" }));
+  // Who looks is not where the times were recorded.
+  if (!contexts.has(scheme)) contexts.set(scheme, await browser.newContext({ colorScheme: scheme, reducedMotion: "reduce", timezoneId: "America/Bogota" }));
   return contexts.get(scheme);
 }
 

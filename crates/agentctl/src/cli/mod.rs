@@ -56,7 +56,7 @@ mod trust;
 pub(crate) mod usage;
 mod wait;
 mod watch;
-mod web;
+pub(crate) mod web;
 mod welcome;
 mod worktree;
 

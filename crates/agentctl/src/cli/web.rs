@@ -6,12 +6,20 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use agentctl_daemon::{WebClosed, WebInvitation};
-use agentctl_model::ErrorKind;
+use agentctl_fleet::Purpose;
+use agentctl_model::{ErrorKind, Surveyed, text};
+use clap::builder::NonEmptyStringValueParser;
+use clap_complete::engine::ArgValueCompleter;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
+use super::complete;
+use super::host_args::HostArgs;
+use super::target::{Machines, NarrowingArgs};
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
+use crate::link::Link;
 use crate::link::client::{Ask, Client};
 use crate::link::daemon_process::{DaemonProcess, Presence};
 use crate::output::Output;
@@ -24,10 +32,16 @@ use crate::surroundings::Surroundings;
     The address signs in one tab, once and within a minute; each further tab is\n\
     opened by another `agentctl web`.\n\nExamples:\n  \
     agentctl web\n  \
+    agentctl web 5f0c        (at this session)\n  \
     agentctl web --print     (over SSH: forward the port, then open the address)\n  \
     agentctl web --off")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct Args {
+    /// Open it at this session: full id, unique beginning of one, or exact name; on another host HOST/ID
+    #[arg(value_name = "ID", conflicts_with = "off", value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(complete::sessions))]
+    id: Option<String>,
+    #[command(flatten)]
+    narrowed: NarrowingArgs,
     /// Print the address, and open nothing
     #[arg(long, conflicts_with = "off")]
     print: bool,
@@ -46,15 +60,44 @@ pub(crate) struct Args {
 const SIGN_IN: Duration = Duration::from_secs(10);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 
+/// The session that a tab opens on, as the page names it.
+#[derive(Debug, Serialize)]
+pub(crate) struct Place {
+    /// `None`: this machine.
+    pub(crate) host: Option<String>,
+    pub(crate) id: String,
+    /// Where the id stands twice.
+    pub(crate) cwd: Option<String>,
+}
+
+impl Args {
+    fn place(&self, surroundings: &Surroundings, out: &Output) -> Result<Option<Place>, Failure> {
+        let Some(id) = &self.id else {
+            if self.narrowed.is_empty() {
+                return Ok(None);
+            }
+            let words = "--adapter, --root and --cwd tell sessions apart, and none was named";
+            return Err(Failure::new(ErrorKind::Usage, words).hint("`agentctl web ID` opens the page at one"));
+        };
+        let link = Link::open(surroundings)?;
+        let machines = Machines::of(&HostArgs::named(None), Purpose::Read, surroundings)?;
+        let located = self.narrowed.locate(id, Purpose::Read, &machines, &link, surroundings, out)?;
+        let Surveyed { key, session, .. } = located.found;
+        let is_one_of_two = key.variant.is_some() || self.narrowed.typed_cwd().is_some();
+        let host = located.far.map(|far| far.name.to_string());
+        Ok(Some(Place { host, id: key.id, cwd: session.cwd.filter(|_| is_one_of_two) }))
+    }
+}
+
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let process = DaemonProcess::new(surroundings)?;
     if args.off {
         return off(&process, out);
     }
+    let place = args.place(surroundings, out)?;
     let client = process.needed()?;
     let browser = if args.print || args.json { None } else { browser(surroundings) };
-    let body = json!({ "readOnly": args.read_only, "file": browser.is_some() });
-    let invitation: WebInvitation = asked(client, "/v1/web", &body.to_string())?;
+    let invitation = invited(client, place.as_ref(), args.read_only, browser.is_some())?;
     if args.json {
         json::answer(out, &invitation)?;
         return Ok(Exit::Done);
@@ -72,6 +115,31 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     }
     writeln!(out, "{}", invitation.address)?;
     Ok(Exit::Done)
+}
+
+fn invited(
+    client: &Client,
+    place: Option<&Place>,
+    read_only: bool,
+    file: bool,
+) -> Result<WebInvitation, Failure> {
+    let body = json!({ "readOnly": read_only, "file": file, "session": place });
+    asked(client, "/v1/web", &body.to_string())
+}
+
+/// Opens the page at a session in the user's browser, for a screen that has no room for an address.
+pub(crate) fn show(place: &Place, surroundings: &Surroundings) -> Result<(), Failure> {
+    let unseen = || {
+        let name =
+            place.host.as_ref().map_or_else(|| place.id.clone(), |host| format!("{host}/{}", place.id));
+        let hint = format!("`agentctl web --print {}` prints the address", text::shell_word(&name));
+        Failure::new(ErrorKind::Refused, "no browser was opened from here").hint(hint)
+    };
+    let browser = browser(surroundings).ok_or_else(unseen)?;
+    let process = DaemonProcess::new(surroundings)?;
+    let invitation = invited(process.needed()?, Some(place), false, true)?;
+    let file = invitation.file.ok_or_else(unseen)?;
+    if open(&browser, Path::new(&file), surroundings) { Ok(()) } else { Err(unseen()) }
 }
 
 fn off(process: &DaemonProcess<'_>, out: &mut Output) -> Result<Exit, Failure> {
@@ -129,9 +197,10 @@ fn open(browser: &str, file: &Path, surroundings: &Surroundings) -> bool {
     let Some(program) = surroundings.on_path(Path::new(browser)) else { return false };
     let mut command = Command::new(program);
     command.arg(file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    if command.current_dir(surroundings.home.as_deref().unwrap_or(Path::new("/"))).spawn().is_err() {
-        return false;
-    }
+    let home = surroundings.home.as_deref().unwrap_or(Path::new("/"));
+    let Ok(mut started) = command.current_dir(home).spawn() else { return false };
+    // It may stay as long as the browser, and no longer than that as a process without an end.
+    std::thread::spawn(move || started.wait());
     let until = Instant::now() + SIGN_IN;
     while Instant::now() < until {
         if std::fs::symlink_metadata(file).is_err() {

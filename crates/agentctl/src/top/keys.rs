@@ -9,7 +9,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use super::form::{Field, Form, Order};
 use super::input::{Input, Purpose};
 use super::rows::Key;
-use super::state::{Sheet, Sight, State, TWICE, View};
+use super::state::{Sight, State, TWICE, View};
 
 /// What is to be done beyond the screen.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,6 +47,10 @@ pub(crate) enum Deed {
     Resume {
         key: Key,
         words: String,
+    },
+    /// Show it in the page, in the user's browser.
+    Page {
+        key: Key,
     },
     Launch(Order),
 }
@@ -98,7 +102,8 @@ pub(crate) fn pressed(state: &mut State, key: KeyEvent, at: Instant) -> Option<A
         KeyCode::Char('r') => resume(state),
         KeyCode::Char('i') => return interrupt(state),
         KeyCode::Char('l') => launch(state),
-        KeyCode::Char('o') => return attach(state),
+        KeyCode::Char('o') => return chosen(state).map(Action::Attach),
+        KeyCode::Char('w') => return chosen(state).map(|key| Action::Do(Deed::Page { key })),
         KeyCode::Char('/') => {
             state.view = View::List;
             state.input = Some(Input::new(Purpose::Find, &state.find.typed));
@@ -297,12 +302,12 @@ fn stop(state: &mut State, before: Option<(Key, Instant)>, at: Instant) -> Optio
     }
 }
 
-fn attach(state: &mut State) -> Option<Action> {
-    let way = state.cursor.clone().map(Action::Attach);
-    if way.is_none() {
+/// The session under the cursor, whatever it offers.
+fn chosen(state: &mut State) -> Option<Key> {
+    if state.cursor.is_none() {
         state.complain("no session is chosen");
     }
-    way
+    state.cursor.clone()
 }
 
 fn launch(state: &mut State) {
@@ -338,8 +343,7 @@ fn sheet(state: &mut State, view: View) -> Option<Action> {
             return None;
         }
     };
-    state.open(view);
-    state.sheet = Some(Sheet::Asked);
+    state.ask(view, question.clone());
     Some(Action::Ask(question))
 }
 

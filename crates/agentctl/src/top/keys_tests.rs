@@ -5,7 +5,7 @@ use agentctl_testkit::sessions::session;
 
 use super::*;
 use crate::top::rows::Row;
-use crate::top::state::{Part, Shown};
+use crate::top::state::{Part, Sheet, Shown};
 
 fn press(state: &mut State, letter: char, at: Instant) -> Option<Action> {
     pressed(state, KeyEvent::from(KeyCode::Char(letter)), at)
@@ -118,8 +118,35 @@ fn what_a_session_does_not_offer_is_said() {
     assert_eq!(state.message.clone().unwrap().words, "it is live; s sends a message");
     assert_eq!(press(&mut state, 'y', now), None);
     assert_eq!(state.message.clone().unwrap().words, "it waits for nothing");
+    let key = state.cursor.clone().unwrap();
+    assert_eq!(press(&mut state, 'w', now), Some(Action::Do(Deed::Page { key })));
     press(&mut state, 'e', now);
     assert_eq!(state.view, View::Evidence);
     pressed(&mut state, KeyEvent::from(KeyCode::Esc), now);
     assert_eq!(state.view, View::List);
+}
+
+/// The changes of one session are asked for, and those of another before they came.
+#[test]
+fn a_late_answer_is_not_shown_under_the_name_of_another() {
+    let mut state = state(Vec::new());
+    let now = Instant::now();
+    let first = state.selected().unwrap().clone();
+    let mut second = first.clone();
+    second.key.id = "b".into();
+    state.hear("", Part { rows: vec![first, second], ..Part::default() });
+    let asked = |state: &mut State| match press(state, 'd', now) {
+        Some(Action::Ask(question)) => question,
+        other => panic!("{other:?}"),
+    };
+    let early = asked(&mut state);
+    pressed(&mut state, KeyEvent::from(KeyCode::Esc), now);
+    press(&mut state, 'j', now);
+    let late = asked(&mut state);
+    assert_ne!(early, late);
+    state.hear_sheet(&early, Ok(vec!["of a".into()]));
+    assert_eq!(state.sheet, Some(Sheet::Asked));
+    state.hear_sheet(&late, Ok(vec!["of b".into()]));
+    state.hear_sheet(&early, Err("a is gone".into()));
+    assert_eq!(state.sheet, Some(Sheet::Told(vec!["of b".into()])));
 }

@@ -24,7 +24,7 @@ use self::feed::{Feed, News};
 use self::keys::Action;
 use self::notices::Notices;
 use self::screen::Theme;
-use self::state::{Sheet, State, Words};
+use self::state::{State, Words};
 use self::terminal::{Screen, Signal};
 use crate::cli::host_args::HostArgs;
 use crate::exit_codes::Exit;
@@ -94,8 +94,8 @@ fn key() -> News {
     }
 }
 
-/// The words of a panic of the drawing thread are for the screen that the shell shows. Other threads have nothing to draw,
-/// and their end is seen in what they no longer tell.
+/// The words of a panic of the drawing thread are for the screen that the shell shows. Those of other threads would be
+/// written across this one: the feed tells them as news.
 fn give_back_on_panic() {
     let drawing = std::thread::current().id();
     let before = std::panic::take_hook();
@@ -189,15 +189,11 @@ fn hear(news: News, state: &mut State, feed: &Feed, screen: &mut Screen) -> std:
                 Err(words) => state.complain(words),
             }
         }
-        News::Usage { by, answer } if by == state.usage_by => match answer {
-            Ok(answer) => state.usage = Some(*answer),
-            Err(words) => state.complain(words),
-        },
-        News::Sheet { view, told } if state.view == view => {
-            state.sheet = Some(told.map_or_else(Sheet::Failed, Sheet::Told));
-        }
-        // The next frame has the size that the terminal has then, and answers to what is not shown any more are late.
-        News::Signal(Signal::Draw) | News::Usage { .. } | News::Sheet { .. } => {}
+        News::Usage { by, answer } => state.hear_usage(by, answer.map(|answer| *answer)),
+        News::Sheet { of, told } => state.hear_sheet(&of, told),
+        News::Broken(words) => state.broken.push(words),
+        // The next frame has the size that the terminal has then.
+        News::Signal(Signal::Draw) => {}
     }
     Ok(None)
 }

@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use super::find::{self, Find};
 use super::form::Form;
 use super::input::Input;
+use super::keys::Question;
 use super::rows::{self, Counts, Key, Row};
 
 /// How long a request must have stood on the screen, whole, before a yes counts: a key that was meant for the request
@@ -109,9 +110,14 @@ pub(crate) struct State {
     pub(crate) stopping: Option<(Key, Instant)>,
     /// Since when the daemon, which was heard before, is not heard.
     pub(crate) daemon_lost: Option<Timestamp>,
-    pub(crate) usage: Option<UsageAnswer>,
+    /// What will not be looked at again in the life of this process, and why.
+    pub(crate) broken: Vec<String>,
+    /// What was counted, or why it could not be.
+    pub(crate) usage: Option<Result<UsageAnswer, String>>,
     pub(crate) usage_by: usize,
     pub(crate) sheet: Option<Sheet>,
+    /// What the sheet is to answer.
+    pub(crate) asked: Option<Question>,
     /// The agents that can be launched.
     pub(crate) agents: Vec<String>,
     shown: Shown,
@@ -142,9 +148,11 @@ impl State {
             deeds: BTreeMap::new(),
             stopping: None,
             daemon_lost: None,
+            broken: Vec::new(),
             usage: None,
             usage_by: 0,
             sheet: None,
+            asked: None,
             agents: Vec::new(),
             shown: Shown::default(),
             seen: None,
@@ -335,6 +343,27 @@ impl State {
         self.view = view;
         self.scroll = 0;
         self.sheet = None;
+        self.asked = None;
+    }
+
+    /// Opens the sheet that will have the answer to a question.
+    pub(crate) fn ask(&mut self, view: View, question: Question) {
+        self.open(view);
+        self.sheet = Some(Sheet::Asked);
+        self.asked = Some(question);
+    }
+
+    /// An answer for the sheet. One to a question of before is late: it is about something else than the title says.
+    pub(crate) fn hear_sheet(&mut self, of: &Question, told: Result<Vec<String>, String>) {
+        if self.asked.as_ref() == Some(of) {
+            self.sheet = Some(told.map_or_else(Sheet::Failed, Sheet::Told));
+        }
+    }
+
+    pub(crate) fn hear_usage(&mut self, by: usize, told: Result<UsageAnswer, String>) {
+        if by == self.usage_by {
+            self.usage = Some(told);
+        }
     }
 
     pub(crate) fn scroll_by(&mut self, lines: isize) {

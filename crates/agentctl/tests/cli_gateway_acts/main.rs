@@ -120,25 +120,52 @@ fn what_a_gateway_cannot_do_is_refused_before_anything_is_sent() {
 fn approvals_are_found_and_answered_and_everybody_says_the_same() {
     let office = Office::open();
     let key = "agent:main:guarded";
-    let approval = |id: &str, at: u64| json!({"id": id, "createdAtMs": at, "request": {"sessionKey": key, "command": "rm x"}});
+    let approval = |id: &str, at: u64| json!({"id": id, "createdAtMs": at, "request": {"sessionKey": key, "command": format!("rm {id}")}});
     office.ledger().rows = vec![json!({"key": key, "hasActiveRun": true, "workspaceDir": "/w"})];
-    office.ledger().approvals = vec![approval("late", 2000), approval("early", 1000)];
+    office.ledger().approvals =
+        vec![approval("late", 2000), approval("early", 1000), approval("middle", 1500)];
     assert_eq!(office.machine.json(&["list", "--json"])["sessions"][0]["status"], "waiting");
     assert_eq!(office.machine.json(&["status", key, "--json"])["status"], "waiting");
     let inbox = office.machine.json(&["inbox", "--json"]);
-    assert_eq!(inbox["items"][0]["next"][0], format!("agentctl approve {key}"), "{inbox:#}");
+    assert_eq!(inbox["items"][0]["next"][0], format!("agentctl approve {key} --request early"), "{inbox:#}");
+    let shown = &inbox["items"][0]["session"]["pending"];
+    assert_eq!(
+        (&shown[0]["id"], &shown[0]["summary"]),
+        (&json!("early"), &json!("exec: rm early")),
+        "{shown}"
+    );
+    assert_eq!(
+        (&shown[1]["id"], &shown[1]["summary"]),
+        (&json!("middle"), &json!("exec: rm middle")),
+        "{shown}"
+    );
     assert_eq!(
         (inbox["items"].as_array().unwrap().len(), &inbox["items"][0]["answerable"]),
-        (2, &json!(true))
+        (3, &json!(true))
     );
-    let approved = office.machine.run(&["approve", key]);
+    // Of several one is named, and nobody else is answered in the place of one that is gone.
+    let unnamed = office.machine.run(&["approve", key]);
+    assert!(
+        unnamed.code == Some(4) && unnamed.err.contains("early") && unnamed.err.contains("late"),
+        "{unnamed:?}"
+    );
+    let approved = office.machine.run(&["approve", key, "--request", "middle"]);
     assert_eq!(approved.code, Some(0), "{approved:?}");
-    let denied = office.machine.run(&["deny", key]);
-    assert_eq!(denied.code, Some(0), "{denied:?}");
+    let gone = office.machine.run(&["approve", key, "--request", "middle"]);
+    assert!(gone.code == Some(7) && gone.err.contains("does not wait for an answer to middle"), "{gone:?}");
+    // One that is left needs no name.
+    for more in [&["--request", "late"][..], &[]] {
+        let denied = office.machine.run(&[&["deny", key], more].concat());
+        assert_eq!(denied.code, Some(0), "{denied:?}");
+    }
     let decided = office.asked("exec.approval.resolve");
     assert_eq!(
         decided,
-        [json!({"id": "early", "decision": "allow-once"}), json!({"id": "late", "decision": "deny"})]
+        [
+            json!({"id": "middle", "decision": "allow-once"}),
+            json!({"id": "late", "decision": "deny"}),
+            json!({"id": "early", "decision": "deny"})
+        ]
     );
     let nothing = office.machine.run(&["approve", key]);
     assert!(nothing.code == Some(7) && nothing.err.contains("waits for no approval"), "{nothing:?}");

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 
 use agentctl_testkit::{Signal, until};
@@ -218,6 +218,43 @@ fn the_daemon_proves_itself_and_outlives_its_own_death() {
     let _daemon = house.daemon(&[]);
     assert_eq!(tab.get("/v1/web").status, 200, "the port and the token are those of before");
     assert_eq!(proof(&tab).json()["proof"], json!(right));
+}
+
+#[test]
+fn an_address_can_lead_to_one_session() {
+    let house = House::furnished();
+    let _daemon = house.daemon(&[]);
+    let list = house.run(&["list", "-a", "--json"]);
+    let list: Value = serde_json::from_str(&list.stdout).unwrap();
+    let (id, host) =
+        (list["sessions"][0]["id"].as_str().unwrap(), list["sessions"][0]["host"].as_str().unwrap());
+    let led = house.run(&["web", "--print", id]);
+    let line = led.stdout.trim_end();
+    let (address, to) = line.split_once("&to=").unwrap_or_else(|| panic!("{led:#?}"));
+    let _ = self::address(&format!("{address}\n"));
+    assert_eq!(to, format!("%2Fs%2F{host}%2F{id}"), "{line}");
+    let nobody = house.run(&["web", "--print", "nobody"]);
+    assert_eq!((nobody.code, nobody.stdout.as_str()), (Some(3), ""), "{nobody:#?}");
+    assert_eq!(house.run(&["web", "--print", "--cwd", "/w"]).code, Some(2));
+}
+
+/// Somebody else has the port now and hears what the old tab sends there. He cannot have it proved, nor use it, here.
+#[test]
+fn a_port_that_somebody_else_has_taken_ends_its_tokens() {
+    let house = House::furnished();
+    let mut daemon = house.daemon(&[]);
+    let tab = Tab::signed_in(&house, &[]);
+    daemon.signal(Signal::KILL);
+    daemon.wait(SOON);
+    let stranger = until(SOON, "the port is free", || TcpListener::bind(("127.0.0.1", tab.port)).ok());
+    let _daemon = house.daemon(&[]);
+    let (port, _) = asked(&house, &[]);
+    assert_ne!(port, tab.port);
+    let relayed = Tab { port, ..tab };
+    let nonce = "5a".repeat(32);
+    assert_eq!(relayed.post("/v1/web/prove", &json!({ "id": relayed.id, "nonce": nonce })).status, 403);
+    assert_eq!(relayed.get("/v1/sessions").status, 401);
+    drop(stranger);
 }
 
 #[test]

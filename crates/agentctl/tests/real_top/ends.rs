@@ -69,6 +69,14 @@ fn a_panic_gives_the_terminal_back_and_is_read() {
         screen.contains("panicked at") && screen.contains("the point top.panics")
     });
     pane.is_usable("panic");
+    // A thread that looked and is gone leaves its rows; that they are old is said, and not across the screen.
+    pane.types(&format!("clear; AGENTCTL_FAULT=top.look {} top", env!("CARGO_BIN_EXE_agentctl")));
+    pane.until("the banner", |screen| {
+        let banner = "does not look at this machine any more; start it anew (the point";
+        is_whole(screen) && screen.contains(banner) && !screen.contains("panicked at")
+    });
+    pane.press("q");
+    pane.is_usable("broken");
 }
 
 #[test]

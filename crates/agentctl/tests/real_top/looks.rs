@@ -1,5 +1,7 @@
 //! What is on the screen: at three sizes, while the window changes, with and without colours, with every view.
 
+use std::os::unix::fs::PermissionsExt;
+
 use agentctl_testkit::{Background, until_seen};
 
 use crate::pane::{PATIENCE, Pane, is_whole};
@@ -108,9 +110,17 @@ fn a_lost_daemon_is_a_banner_until_it_is_back() {
     agentctl_testkit::until(PATIENCE, "the daemon", || {
         home.agentctl_home().join("agentctl.sock").exists().then_some(())
     });
-    pane.types("unset AGENTCTL_NO_DAEMON");
+    // A browser that takes the file which leads it to the page.
+    let (browser, opened) = (home.path().join("browser"), home.path().join("opened"));
+    std::fs::write(&browser, format!("#!/bin/sh\nexec mv \"$1\" {}\n", opened.display())).unwrap();
+    std::fs::set_permissions(&browser, std::fs::Permissions::from_mode(0o700)).unwrap();
+    pane.types(&format!("unset AGENTCTL_NO_DAEMON; export BROWSER={}", browser.display()));
     let screen = pane.top("");
     assert!(!screen.contains("the daemon is not heard"), "{screen}");
+    pane.press("w");
+    pane.shows("the page is open in your browser");
+    let led = std::fs::read_to_string(opened).unwrap();
+    assert!(led.contains("&to=%2Fs%2F"), "{led}");
     until_seen(PATIENCE, "it follows the daemon's events", || {
         let mut command = home.agentctl_command(&["daemon", "status", "--json"]);
         command.env_remove("AGENTCTL_NO_DAEMON");

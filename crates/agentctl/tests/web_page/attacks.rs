@@ -1,7 +1,8 @@
-//! Hostile conversations, hostile pages, and a token that may only look.
+//! Hostile conversations and hostile pages.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use agentctl_testkit::{TestHome, until_seen};
@@ -75,30 +76,7 @@ fn a_code_is_good_once() {
     stage.browser.assert_no_trouble();
 }
 
-#[test]
-fn a_tab_that_may_only_look_has_no_verbs() {
-    let home = TestHome::with_agentctl(env!("CARGO_BIN_EXE_agentctl"));
-    let cwd = home.work_dir("w");
-    store(&home, "55555555-0000-4000-8000-000000000001", &cwd, &[("user", "Ask"), ("assistant", "Answer")]);
-    let Some(stage) = Stage::set(home) else { return };
-    let tab = stage.browser.open("reader", &stage.address(&["--read-only"]));
-    tab.sees(".counts", "read-only");
-    tab.click_on(".row a");
-    tab.sees(".say", "read-only");
-    for verb in ["Send", "Stop", "Launch", "Resume", "Approve"] {
-        assert!(!tab.texts("button, a.button").iter().any(|name| name.trim() == verb), "{verb}");
-    }
-    // The server refuses as well.
-    let refused = tab.js("fetch('/v1/locks', {method: 'POST', body: '{\"directory\": \"/tmp\"}', headers: {'Content-Type': 'application/json', 'X-Agentctl': '1', Authorization: `Bearer ${sessionStorage.getItem('token')}`}}).then(answer => answer.status)");
-    assert_eq!(refused, 403);
-    stage.browser.allow(&["403"]);
-    tab.click("Sign out");
-    tab.sees(".signed-out", "agentctl web");
-    tab.becomes("sessionStorage.length", 0);
-    stage.browser.assert_no_trouble();
-}
-
-/// A page of another port of this machine, which is another origin.
+/// A page of another port of this machine, which is another origin, and one whose name leads here.
 #[test]
 fn another_origin_can_neither_read_nor_write_nor_frame() {
     let home = TestHome::with_agentctl(env!("CARGO_BIN_EXE_agentctl"));
@@ -142,17 +120,27 @@ fn another_origin_can_neither_read_nor_write_nor_frame() {
         let frames = stage.browser.ask("frames", json!({"tab": "evil"})).unwrap();
         if frames == json!(["chrome-error://chromewebdata/"]) { Ok(()) } else { Err(frames.to_string()) }
     });
+    // To the browser a name that leads here is its own origin, so only the daemon can refuse it.
+    let port = origin.rsplit_once(':').unwrap().1;
+    let rebound = stage.browser.open("rebound", &format!("http://evil.example:{port}/"));
+    assert_eq!(rebound.js("location.hostname"), "evil.example");
+    assert_eq!(rebound.js("document.getElementById('app')"), json!(null));
+    for what in ["/'", "/app/main.js'", "/v1/web/prove'", &lock, "/healthz'"] {
+        let status = rebound.js(&format!("fetch('{what}).then(answer => answer.status)"));
+        assert_eq!(status, 403, "{what}");
+    }
     assert!(stage.run(&["locks"]).ok().stdout.trim().lines().count() <= 1, "nothing was written");
     tab.reload();
     tab.sees(".counts", "need");
 }
 
-/// Another program has taken the port while no daemon ran. It hears no token.
+/// Another program has taken the port while no daemon ran, such as somebody's web server. It hears no token, and the tab is
+/// as it was when it has gone.
 #[test]
 fn a_stranger_on_the_port_gets_no_token() {
     let home = TestHome::with_agentctl(env!("CARGO_BIN_EXE_agentctl"));
     let Some(mut stage) = Stage::set(home) else { return };
-    stage.browser.allow(&["net::ERR_"]);
+    stage.browser.allow(&["net::ERR_", "404"]);
     let port = {
         let tab = stage.tab("one");
         tab.js("Number(location.port)").as_u64().unwrap()
@@ -162,29 +150,44 @@ fn a_stranger_on_the_port_gets_no_token() {
     let listener = until_seen(PATIENCE, "the port", || {
         TcpListener::bind(("127.0.0.1", u16::try_from(port).unwrap())).map_err(|error| error.to_string())
     });
-    let noted = heard.clone();
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
+    let (noted, is_over) = (heard.clone(), Arc::new(AtomicBool::new(false)));
+    let ends = is_over.clone();
+    let stranger = std::thread::spawn(move || {
+        let proof = format!("{{\"proof\": \"{}\"}}", "0".repeat(64));
+        let answers =
+            [("200 OK", "application/json", proof), ("404 Not Found", "text/html", "<p>no</p>".into())];
+        for (stream, (status, kind, body)) in listener.incoming().zip(answers.iter().cycle()) {
+            if ends.load(Ordering::SeqCst) {
+                return;
+            }
             let mut stream = stream.unwrap();
             let mut request = [0; 8192];
             let read = stream.read(&mut request).unwrap_or_default();
             noted.lock().unwrap().push_str(&String::from_utf8_lossy(&request[..read]));
-            let proof = format!("{{\"proof\": \"{}\"}}", "0".repeat(64));
             let _ = write!(
                 stream,
-                "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{proof}",
-                proof.len()
+                "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+                body.len()
             );
         }
     });
-    let tab = stage.browser.tab("one");
-    tab.sees(".banner", "Something else answers on this port");
-    let heard = heard.lock().unwrap().clone();
-    let token = tab.js("sessionStorage.getItem('token')");
-    assert!(heard.contains("POST /v1/web/prove"), "{heard}");
-    assert!(
-        !heard.contains(token.as_str().unwrap()) && !heard.to_lowercase().contains("authorization"),
-        "{heard}"
-    );
+    {
+        let tab = stage.browser.tab("one");
+        tab.sees(".banner", "Something else answers on this port");
+        let heard = until_seen(PATIENCE, "two answers of it", || {
+            let heard = heard.lock().unwrap().clone();
+            if heard.matches("POST /v1/web/prove").count() > 2 { Ok(heard) } else { Err(heard) }
+        });
+        tab.sees(".banner", "Something else answers on this port");
+        let token = tab.js("sessionStorage.getItem('token')");
+        assert!(
+            !heard.contains(token.as_str().unwrap()) && !heard.to_lowercase().contains("authorization"),
+            "{heard}"
+        );
+    }
+    is_over.store(true, Ordering::SeqCst);
+    stranger.join().unwrap();
+    stage.start_daemon();
+    stage.browser.tab("one").misses(".banner", "");
     stage.browser.assert_no_trouble();
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use agentctl_testkit::TestHome;
 
-use crate::{Stage, store};
+use crate::{Stage, store, store_at};
 
 const VIEWS: [&str; 8] =
     ["#/", "#/inbox", "#/groups", "#/timeline", "#/usage", "#/hosts", "#/launch", "SESSION"];
@@ -17,9 +17,12 @@ fn every_view_fits_and_can_be_used_by_everybody() {
         ("user", "Describe the API, with all its parts"),
         ("assistant", "Here:\n```\nfn main() {}\n```\nThat is all."),
     ];
-    for number in 0..12 {
-        store(&home, &format!("33333333-0000-4000-8000-{number:012}"), &cwd, &talk);
+    let id = |number: usize| format!("33333333-0000-4000-8000-{number:012}");
+    for number in 1..12 {
+        store(&home, &id(number), &cwd, &talk);
     }
+    let [(_, asked), (_, said)] = talk;
+    store_at(&home, &id(0), &cwd, &[(3000, "user", asked), (1200, "assistant", said)]);
     let config = home.agentctl_home().join("config.toml");
     std::fs::create_dir_all(home.agentctl_home()).unwrap();
     // Nobody listens there: the machine has its row, with the reason.
@@ -63,8 +66,22 @@ fn every_view_fits_and_can_be_used_by_everybody() {
     tab.sees(".note", "not heard");
     tab.key("h");
     tab.sees("section[aria-label=Machines], [aria-label=Machines]", "box");
-    tab.go("#/usage");
+    tab.key("u");
     tab.sees(".total", "12 sessions");
     tab.sees(".bars", "13.2k");
+    tab.key("g");
+    tab.sees("h1", "Groups");
+    // The times of the axis are those of the reader's clock: a day begins at midnight.
+    tab.key("t");
+    tab.sees(".lane a", "Describe the API");
+    tab.sees(".legend", "stopped");
+    stage.draws_the_timeline(&tab, &id(0));
+    tab.click("week");
+    tab.becomes(
+        "[...document.querySelectorAll('.tick')].map(tick => { \
+         const at = new Date(Date.now() - 7 * 864e5 * (1 - parseFloat(tick.style.left) / 100) + 6e4); \
+         return [at.getHours(), at.getMinutes() < 2, at.toLocaleString(undefined, { month: 'short', day: 'numeric' }) === tick.textContent].join(); }).join(' ')",
+        ["0,true,true"; 7].join(" "),
+    );
     stage.browser.assert_no_trouble();
 }

@@ -80,6 +80,25 @@ impl Stage {
         printed.trim().to_owned()
     }
 
+    /// The bars of a session in the last hour are those that the command tells, each where its two times are.
+    #[track_caller]
+    pub(crate) fn draws_the_timeline(&self, tab: &Tab<'_>, id: &str) {
+        let told = self.run(&["timeline", id, "--json"]).ok().json();
+        let spans = &told["lanes"][0]["spans"];
+        assert!(spans.as_array().is_some_and(|spans| !spans.is_empty()), "{told:#}");
+        tab.click("hour");
+        tab.becomes(
+            &format!(
+                "(spans => {{ const bars = [...document.querySelector('.lane a[title$=\"{id}\"]').parentElement.querySelectorAll('rect')]; \
+                 const second = 1000 / 3600, ago = (time) => (Date.now() - (time ? Date.parse(time) : Date.now())) / 1000 * second; \
+                 const isNear = (bar, name, wanted) => Math.abs(bar.getAttribute(name) - wanted) < 20 * second; \
+                 return bars.length === spans.length && bars.every((bar, at) => {{ const {{ from, to, status }} = spans[at]; \
+                 return bar.classList.contains(status) && isNear(bar, 'x', 1000 - ago(from)) && isNear(bar, 'width', ago(from) - ago(to)); }}) || bars.map(bar => bar.outerHTML); }})({spans})"
+            ),
+            true,
+        );
+    }
+
     /// A tab of the page, signed in, with its list.
     pub(crate) fn tab(&self, name: &str) -> Tab<'_> {
         let tab = self.browser.open(name, &self.address(&[]));

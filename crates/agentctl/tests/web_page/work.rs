@@ -1,6 +1,6 @@
 //! A person works with real agents by the page.
 
-use agentctl_testkit::{Claude, FakeModel, TestHome, until, until_seen};
+use agentctl_testkit::{Claude, FakeModel, Tab, TestHome, until, until_seen};
 use serde_json::json;
 
 use crate::{PATIENCE, SHOWN, Stage, row, store};
@@ -30,6 +30,90 @@ impl Stage {
     }
 }
 
+/// A command that looks like a patch and has markup in it, and a line longer than any screen, at whose end is what it does.
+fn sly() -> String {
+    let markup = "<img src=x onerror='window.hacked = 1'>";
+    format!("cat > patch <<'E'\n@@ -1 +1 @@\nE\n: \"{markup}\" {}; touch allowed", "x".repeat(2100))
+}
+
+/// What a tab that may only look must not have.
+const VERBS: [&str; 6] = ["Approve", "Deny", "Interrupt", "Stop", "Send", "Launch…"];
+
+fn verbs(tab: &Tab<'_>) -> Vec<&'static str> {
+    let names = tab.texts("button, a.button");
+    VERBS.into_iter().filter(|verb| names.iter().any(|name| name.trim() == *verb)).collect()
+}
+
+/// A tab that may only look shows a session that waits, and no key does anything there; verbs it has none.
+fn only_looks(stage: &Stage, asks: &str) {
+    let reader = stage.browser.open("reader", &stage.address(&["--read-only"]));
+    reader.click_on(&format!("{} a", row(asks)));
+    reader.sees(".request", "This page is read-only.");
+    for key in ["y", "n", "i", "x", "x", "s", "l"] {
+        reader.key(key);
+    }
+    assert_eq!(verbs(&reader), [""; 0]);
+    reader.click("Sign out");
+    reader.sees(".signed-out", "agentctl web");
+    reader.becomes("sessionStorage.length", 0);
+    // A tab behind another one is drawn once a second, and every click would wait for that.
+    stage.browser.ask("close", json!({"tab": "reader"})).unwrap();
+}
+
+/// Says yes by click and by key. The whole request is there before, and none of it is markup.
+fn approves(stage: &Stage, tab: &Tab<'_>, sly: &str) {
+    tab.sees(".request", "touch allowed");
+    let lines = "[...document.querySelectorAll('.request .line')].map(line => line.textContent).join('\\n')";
+    tab.becomes(lines, format!("Bash: {sly}"));
+    tab.sees(".request button:enabled", "Approve");
+    assert_eq!(verbs(tab), VERBS);
+    tab.key("e");
+    tab.sees(".evidence", "pid");
+    tab.assert_accessible();
+    tab.key("e");
+    assert!(!stage.file("site", "allowed").exists());
+    tab.click("Approve");
+    until(PATIENCE, "the tool that was approved", || stage.file("site", "allowed").exists().then_some(()));
+
+    // By key, but not before a request that is too long to be shown at once was unfolded to its end.
+    tab.sees(".request .more", "characters left");
+    tab.sees(".request button:enabled", "Deny");
+    tab.key("y");
+    tab.sees(".request .hint", "Show the whole request before you approve it.");
+    tab.click_on(".request .more");
+    tab.sees(".request button:enabled", "Approve");
+    assert!(!stage.file("site", "long").exists());
+    tab.key("y");
+    until(PATIENCE, "the second tool", || stage.file("site", "long").exists().then_some(()));
+    tab.sees(".entry.agent", "built it");
+    tab.click_on(".entry.tool summary");
+    tab.sees(".entry.tool .part", "onerror");
+    tab.key("d");
+    tab.sees(".changes .files", "allowed");
+    assert_eq!(
+        tab.js("[document.querySelectorAll('#app img').length, typeof window.hacked]"),
+        json!([0, "undefined"])
+    );
+}
+
+/// In the Inbox a letter means the request that has the focus, and no session that is not shown.
+fn denies_in_the_inbox(tab: &Tab<'_>) {
+    tab.go("#/inbox");
+    tab.sees(".card .request pre", "touch refused");
+    tab.sees(".card button:enabled", "Deny");
+    tab.key("n");
+    tab.key("e");
+    tab.becomes("location.hash", "#/inbox");
+    tab.assert_accessible();
+    tab.key("j");
+    tab.becomes("document.activeElement.className", "request");
+    tab.key("n");
+    tab.sees(".card .request pre", "touch rejected");
+    tab.fill("Reason, if you deny it (optional)", "not on main");
+    tab.click("Deny");
+    tab.sees(".empty", "Nobody waits for you.");
+}
+
 #[test]
 fn a_real_agent_is_seen_answered_spoken_to_and_stopped() {
     let model = FakeModel::start();
@@ -41,27 +125,30 @@ fn a_real_agent_is_seen_answered_spoken_to_and_stopped() {
     );
 
     // A change that `list` tells is on the page.
-    let asks = stage.hold("site", "[[bash:touch allowed]] [[text:built it]] Build the site");
+    let (sly, long) = (sly(), format!(": {}\ntouch long", "y".repeat(25_000)));
+    let prompt = format!("Build the site [[bash:{sly}]] [[bash:{long}]] [[text:built it]]");
+    let asks = stage.hold("site", &prompt);
     tab.sees_within(SHOWN, &format!("{} .c-status", row(&asks)), "waiting");
     tab.sees(".counts", "1 needs you");
     tab.becomes("document.title", "◐ 1 · agentctl");
     tab.sees("h1, .row a", "Build the site");
     tab.becomes("document.getElementById('needs-you').textContent.startsWith('1 session needs you: ')", true);
 
-    // By click: the whole request is there before the yes.
+    only_looks(&stage, &asks);
+
     tab.click_on(&format!("{} a", row(&asks)));
-    tab.sees(".request pre", "touch allowed");
-    assert!(!stage.file("site", "allowed").exists());
-    tab.click("Approve");
-    until(PATIENCE, "the tool that was approved", || stage.file("site", "allowed").exists().then_some(()));
-    tab.sees(".conversation", "built it");
+    approves(&stage, &tab, &sly);
     tab.sees(&format!("{} .c-status", row(&asks)), "idle");
     tab.misses(".request", "");
 
     // By key: the first press only opens what is pointed at.
-    let denied = stage.hold("web", "[[bash:touch denied]] [[text:left it]] Try that");
+    let denied = stage.hold(
+        "web",
+        "Try that [[bash:touch denied]] [[bash:touch refused]] [[bash:touch rejected]] [[text:left it]]",
+    );
     tab.sees_within(SHOWN, &format!("{} .c-status", row(&denied)), "waiting");
-    tab.go("#/");
+    tab.key("Escape");
+    tab.misses(".session", "");
     tab.sees("thead", "Status");
     // Who needs a person stands first, but not while the cursor is on another row: that one holds its place.
     let place = |id: &str| format!("document.querySelector(`{}`).getAttribute('aria-rowindex')", row(id));
@@ -76,8 +163,15 @@ fn a_real_agent_is_seen_answered_spoken_to_and_stopped() {
     // A request that has just appeared is not answered by accident.
     tab.sees(".request button:enabled", "Deny");
     tab.key("n");
-    tab.sees(".conversation", "left it");
-    assert!(!stage.file("web", "denied").exists());
+    tab.sees(".request pre", "touch refused");
+
+    denies_in_the_inbox(&tab);
+    tab.back();
+    tab.sees(".entry.agent", "left it");
+    assert!(model.requests().iter().any(|seen| seen.body.to_string().contains("not on main")));
+    for file in ["denied", "refused", "rejected"] {
+        assert!(!stage.file("web", file).exists(), "{file}");
+    }
 
     // No key acts while one types.
     tab.key("s");
@@ -94,6 +188,7 @@ fn a_real_agent_is_seen_answered_spoken_to_and_stopped() {
     tab.sees(".evidence", "pid");
     tab.click("1 process");
     tab.sees("section[aria-label=Processes]", "claude");
+    tab.assert_accessible();
 
     // Stop asks twice; a double click is one press.
     tab.sees(&format!("{} .c-status", row(&denied)), "idle");
@@ -121,6 +216,7 @@ fn a_real_agent_is_seen_answered_spoken_to_and_stopped() {
     tab.sees(".conversation", "built it");
     tab.key("t");
     tab.sees(".lane a", "Build the site");
+    stage.draws_the_timeline(&tab, &asks);
     stage.browser.assert_no_trouble();
 }
 
@@ -142,6 +238,8 @@ fn an_agent_is_launched_by_the_form_and_a_group_is_compared() {
     tab.click("Launch");
     tab.sees_within(PATIENCE, ".request pre", "Keep the v5 routes?");
     assert!(tab.js("location.hash").as_str().unwrap().starts_with("#/s/"));
+    tab.key("a");
+    tab.becomes("document.activeElement.closest('.answer') !== null", true);
     tab.click("Drop");
     tab.sees(".conversation", "as you say");
     assert!(
@@ -188,9 +286,13 @@ fn the_daemon_dies_and_comes_back() {
     // The browser notes each request that nobody answered.
     stage.browser.allow(&["net::ERR_"]);
     let tabs = ["one", "two"];
-    for name in tabs {
-        stage.tab(name).sees(".row", "First");
-    }
+    stage.tab("one").sees(".row", "First");
+    // The second one is opened at a session.
+    let two = stage.browser.open("two", &stage.address(&["11111111"]));
+    two.sees(".conversation", "First");
+    two.becomes("location.hash.endsWith('/11111111-0000-4000-8000-000000000001')", true);
+    two.click("Attach");
+    two.sees(".command pre", "agentctl attach 11111111-0000-4000-8000-000000000001");
     stage.kill_daemon();
     for name in tabs {
         let tab = stage.browser.tab(name);

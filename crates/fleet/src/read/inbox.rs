@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use agentctl_model::text::period::Since;
 use agentctl_model::{
-    Error, Fuse, HostReport, Outcome, PendingKind, Session, SourceReport, Status, Survey, Surveyed,
+    Error, Fuse, HostReport, Outcome, PendingKind, Session, SourceReport, Status, Survey, Surveyed, text,
 };
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -154,8 +154,9 @@ fn inbox(
             let mut items = of(&surveyed.session, failures_since);
             if !items.is_empty() {
                 let offers = offers(surveyed);
-                for item in &mut items {
-                    suggest_commands(item, &offers);
+                let requests = requests(&surveyed.session);
+                for (index, item) in items.iter_mut().enumerate() {
+                    suggest_commands(item, requests.get(index).copied(), &offers);
                 }
             }
             items
@@ -201,8 +202,14 @@ fn item(
     InboxItem { kind, since, summary, answerable, next: Vec::new(), only_in: None, session: session.clone() }
 }
 
+/// The ids of the requests of a session that has several, in their order: an answer must name the one that it means.
+fn requests(session: &Session) -> Vec<&str> {
+    let ids: Option<Vec<&str>> = session.pending.iter().map(|pending| pending.id.as_deref()).collect();
+    ids.filter(|ids| ids.len() > 1).unwrap_or_default()
+}
+
 /// Lists the commands that answer the item from here. If there are none, it names the process in which the agent runs.
-fn suggest_commands(item: &mut InboxItem, offers: &[Offer]) {
+fn suggest_commands(item: &mut InboxItem, request: Option<&str>, offers: &[Offer]) {
     let id = &item.session.id;
     let answers: &[Offer] = match item.kind {
         InboxKind::Approval if item.answerable => &[Offer::Approve, Offer::Deny],
@@ -213,7 +220,11 @@ fn suggest_commands(item: &mut InboxItem, offers: &[Offer]) {
     let others = [Offer::Attach, Offer::Open, Offer::Peek];
     let works: Vec<Offer> =
         answers.iter().chain(&others).filter(|offer| offers.contains(offer)).copied().collect();
-    item.next = works.iter().map(|offer| offer.command(id)).collect();
+    let command = |offer: &Offer| match request.filter(|_| answers.contains(offer)) {
+        Some(request) => format!("{} --request {}", offer.command(id), text::shell_word(request)),
+        None => offer.command(id),
+    };
+    item.next = works.iter().map(command).collect();
     if item.kind == InboxKind::Failure || (item.kind == InboxKind::Limit && has_failed(&item.session)) {
         let behind = item.next.len().saturating_sub(usize::from(works.last() == Some(&Offer::Peek)));
         item.next.insert(behind, format!("agentctl inbox --done {id}"));
@@ -323,5 +334,11 @@ mod tests {
         assert_eq!(next(dumb), ["agentctl attach x", "agentctl inbox --done x"]);
         let live = Session { pid: Some(7), ..session("x", Status::Idle, Some(Outcome::Failed)) };
         assert_eq!(first(live), "agentctl send x MESSAGE");
+        // Of several requests each command names its own.
+        let mut several = waiting("x", PendingKind::Approval, None, true);
+        several.pending[0].id = Some("early".into());
+        several.pending.push(Pending { id: Some("late".into()), ..several.pending[0].clone() });
+        let steps: Vec<String> = items(vec![several]).into_iter().map(|item| item.next[0].clone()).collect();
+        assert_eq!(steps, ["agentctl approve x --request early", "agentctl approve x --request late"]);
     }
 }

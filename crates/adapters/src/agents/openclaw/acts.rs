@@ -2,11 +2,13 @@
 
 use std::path::Path;
 
-use agentctl_model::{Entry, Error, Permission, Session};
+use agentctl_model::text::one_line;
+use agentctl_model::{Entry, Error, ErrorKind, Permission, Session};
 
 use super::OpenClaw;
 use super::client::error::GatewayError;
 use super::client::gateway_client::{Decision, GatewayClient, Launch};
+use super::client::rows::Approval;
 use super::conversation::follow::{Follower, read_all, read_last};
 use super::settings::address::Address;
 use crate::gateway::{Addressee, Begun, Request, TurnRequest};
@@ -105,8 +107,8 @@ impl crate::Gateway for OpenClaw {
         told.map_err(|error| server_error(&error))
     }
 
-    /// Answers the approval that has waited longest. It is looked up now: what a list showed before may already be
-    /// answered.
+    /// Answers the approval that is named, and no other in its place. It is looked up now: what a list showed before may
+    /// already be answered.
     fn answer(&self, root: &Root, id: &str, answer: &Answer) -> Result<(), Error> {
         let decision = match &answer.decision {
             Given::AllowOnce => Decision::AllowOnce,
@@ -121,16 +123,27 @@ impl crate::Gateway for OpenClaw {
         };
         let gateway = gateway_of(root)?;
         let of_session = gateway.approvals().map_err(|error| server_error(&error))?.into_iter();
-        let mut waiting: Vec<_> =
+        let waiting: Vec<Approval> =
             of_session.filter(|one| one.request.session_key.as_deref() == Some(id)).collect();
-        waiting.sort_by_key(|one| one.created_at_ms);
-        let Some(first) = waiting.first() else {
-            return Err(Error::refused(format!(
-                "session {id} waits for no approval that this machine may see"
-            ))
-            .hint("`agentctl inbox` shows what waits"));
-        };
-        gateway.decide(&first.id, decision).map_err(|error| server_error(&error))
+        let meant = meant(&waiting, id, answer.request.as_deref())?;
+        gateway.decide(&meant.id, decision).map_err(|error| server_error(&error))
+    }
+}
+
+/// The approval that an answer goes to. Without a name there must be one only: nobody has decided about the others.
+fn meant<'w>(waiting: &'w [Approval], id: &str, request: Option<&str>) -> Result<&'w Approval, Error> {
+    let refused = |words: String| Error::refused(words).hint("`agentctl inbox` shows what waits");
+    match (request, waiting) {
+        (Some(request), _) => waiting.iter().find(|one| one.id == request).ok_or_else(|| {
+            refused(format!("session {id} does not wait for an answer to {} any more", one_line(request)))
+        }),
+        (None, [only]) => Ok(only),
+        (None, []) => Err(refused(format!("session {id} waits for no approval that this machine may see"))),
+        (None, several) => {
+            let names: Vec<String> = several.iter().map(|one| one_line(&one.id)).collect();
+            let words = format!("session {id} waits for several answers: {}", names.join(", "));
+            Err(Error::new(ErrorKind::Ambiguous, words).hint("name one of them with --request"))
+        }
     }
 }
 
@@ -244,6 +257,23 @@ mod tests {
         }
         assert!(!OpenClaw.is_here(&root) && OpenClaw.is_here(&Root::at("ws://[::1]:7")));
         assert!(!OpenClaw.is_meant(&Root::at("/home/dev/.openclaw"), "/home/dev/.openclaw"));
+    }
+
+    #[test]
+    fn an_answer_goes_to_the_approval_that_it_names() {
+        let approval = |id: &str| Approval {
+            id: id.to_owned(),
+            request: super::super::ApprovalRequest::default(),
+            created_at_ms: None,
+        };
+        let both = [approval("early"), approval("late")];
+        let chosen = |waiting: &[Approval], request| meant(waiting, "k", request).map(|one| one.id.clone());
+        assert_eq!(chosen(&both, Some("late")).unwrap(), "late");
+        assert_eq!(chosen(&both[1..], None).unwrap(), "late");
+        let kind = |waiting: &[Approval], request| chosen(waiting, request).unwrap_err().kind;
+        assert_eq!(kind(&both[..1], Some("late")), ErrorKind::Refused, "it is gone");
+        assert_eq!(kind(&both, None), ErrorKind::Ambiguous);
+        assert_eq!(kind(&[], None), ErrorKind::Refused);
     }
 
     #[test]

@@ -50,6 +50,9 @@ impl Snapshot {
                 waiting.entry(key).or_default().push(approval);
             }
         }
+        for approvals in waiting.values_mut() {
+            approvals.sort_by_key(|approval| approval.by_age());
+        }
         self.rows
             .iter()
             .map(|row| {
@@ -131,7 +134,9 @@ fn pending(approval: &Approval) -> Pending {
     let command = approval.request.command.as_deref();
     let summary = command.map(|command| call::words("exec", command));
     // Anybody who may see it may answer it.
-    Pending::new(PendingKind::Approval, summary, approval.created_at_ms.map(|at| at.0)).answerable(true)
+    let asked =
+        Pending::new(PendingKind::Approval, summary, approval.created_at_ms.map(|at| at.0)).answerable(true);
+    Pending { id: Some(approval.id.clone()), ..asked }
 }
 
 fn facts(row: &Row, job: Option<&Job>, folder: Option<&str>) -> Facts {

@@ -13,7 +13,8 @@ use agentctl_fleet::act::steer::{Accepted, SteerOptions};
 use agentctl_fleet::{Purpose, StopOptions};
 use agentctl_model::{Capability, Error, ErrorKind, Pending, Session, Status, text};
 
-use super::locate;
+use super::{is_here, locate};
+use crate::cli::web;
 use crate::failure::Failure;
 use crate::link::daemon_process::DaemonProcess;
 use crate::link::hosts::Located;
@@ -37,6 +38,7 @@ pub(super) fn doing(deed: &Deed) -> String {
         Deed::Interrupt { .. } => "interrupting".to_owned(),
         Deed::Stop { .. } => "stopping".to_owned(),
         Deed::Resume { .. } => "resuming".to_owned(),
+        Deed::Page { .. } => "opening the page".to_owned(),
         Deed::Launch(order) => format!("starting {}", order.agent),
     }
 }
@@ -97,6 +99,11 @@ pub(super) fn carry_out(deed: Deed, scene: &Scene) -> Result<String, Failure> {
             Ok(told(&target, &what, report.session.as_ref()))
         }
         Deed::Resume { key, words } => resume(&find(&key)?, &words, &surroundings),
+        Deed::Page { key } => {
+            let host = (!is_here(&key)).then_some(key.host);
+            web::show(&web::Place { host, id: key.id, cwd: key.variant }, &surroundings)?;
+            Ok("the page is open in your browser, at this session".to_owned())
+        }
         Deed::Launch(order) => launch(order, &surroundings),
     }
 }

@@ -11,7 +11,7 @@ use agentctl_fleet::{ListFilter, Listing, Query, Since, Wanted};
 use agentctl_model::{CoverageKind, Session};
 use jiff::{SignedDuration, Timestamp};
 
-use super::News;
+use super::{News, watched};
 use crate::failure::Failure;
 use crate::link::Link;
 use crate::link::hints::Hints;
@@ -46,18 +46,19 @@ pub(super) fn start(scene: &Arc<Scene>, to: &Sender<News>) -> Result<(), Failure
     let instances = Instances::default();
     if asked.local {
         held(&instances).insert(surroundings.instance(), HERE.to_owned());
-        let (scene, to) = (scene.clone(), to.clone());
-        std::thread::spawn(move || near(&scene, &to));
+        let (scene, news) = (scene.clone(), to.clone());
+        watched("agentctl does not look at this machine", to, move || near(&scene, &news));
     }
     let Some(roster) = roster.map(Arc::new) else { return Ok(()) };
     for host in asked.others {
-        let (scene, to, roster, instances) = (scene.clone(), to.clone(), roster.clone(), instances.clone());
-        std::thread::spawn(move || far(&host, &roster, &instances, &scene, &to));
+        let (scene, news, roster, instances) = (scene.clone(), to.clone(), roster.clone(), instances.clone());
+        let what = format!("agentctl does not look at {}", host.name);
+        watched(&what, to, move || far(&host, &roster, &instances, &scene, &news));
     }
     if asked.bus.is_some() {
-        let (scene, to) = (scene.clone(), to.clone());
+        let (scene, news) = (scene.clone(), to.clone());
         let bus = Asked { bus: asked.bus, ..Asked::default() };
-        std::thread::spawn(move || over_bus(&bus, &roster, &scene, &to));
+        watched("agentctl does not ask the bus", to, move || over_bus(&bus, &roster, &scene, &news));
     }
     Ok(())
 }
@@ -96,6 +97,7 @@ fn near(scene: &Scene, to: &Sender<News>) {
             if is_gone || to.send(News::Part { name: HERE.to_owned(), part }).is_err() {
                 return;
             }
+            assert!(!agentctl_fleet::keep::fault::is_armed("top.look"), "the point top.look was reached");
             if !is_heard {
                 break;
             }

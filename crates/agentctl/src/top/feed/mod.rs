@@ -5,6 +5,8 @@ mod looks;
 mod questions;
 mod words;
 
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
@@ -17,7 +19,7 @@ use ratatui::crossterm::event::KeyEvent;
 use super::Scene;
 use super::keys::{Deed, Question};
 use super::rows::Key;
-use super::state::{Part, State, View};
+use super::state::{Part, State};
 use super::terminal::Signal;
 use crate::cli::host_args::HostArgs;
 use crate::cli::target::{Machines, NarrowingArgs};
@@ -54,9 +56,11 @@ pub(crate) enum News {
         answer: Result<Box<UsageAnswer>, String>,
     },
     Sheet {
-        view: View,
+        of: Question,
         told: Result<Vec<String>, String>,
     },
+    /// A thread is gone that should have gone on looking: what it looked at, and why.
+    Broken(String),
 }
 
 pub(crate) struct Feed {
@@ -89,7 +93,7 @@ impl Feed {
         let words = deeds::doing(&deed);
         let (scene, to) = (self.scene.clone(), self.to.clone());
         std::thread::spawn(move || {
-            let told = deeds::carry_out(deed, &scene).map_err(said);
+            let told = guarded(|| deeds::carry_out(deed, &scene));
             let _ = to.send(News::Done { number, told });
         });
         (number, words)
@@ -105,10 +109,41 @@ impl Feed {
     /// The command that leads to the terminal of a session.
     pub(crate) fn way_to(&self, key: &Key) -> Option<Vec<String>> {
         let program = self.scene.surroundings.own_program().ok()?.to_string_lossy().into_owned();
-        let id = if is_here(key) { key.id.clone() } else { format!("{}/{}", key.host, key.id) };
-        let words = [program.as_str(), "attach", &id, "--adapter", &key.adapter, "--root", &key.root];
-        Some(words.map(str::to_owned).into())
+        Some(way_to(&program, key))
     }
+}
+
+/// The folder is named where the id stands twice, as every deed does.
+fn way_to(program: &str, key: &Key) -> Vec<String> {
+    let id = if is_here(key) { key.id.clone() } else { format!("{}/{}", key.host, key.id) };
+    let words = [program, "attach", &id, "--adapter", &key.adapter, "--root", &key.root];
+    let folder = key.variant.iter().flat_map(|folder| ["--cwd", folder]);
+    words.into_iter().chain(folder).map(str::to_owned).collect()
+}
+
+/// Starts what looks again and again. When it is gone its rows stay on the screen as they were, so its end is told.
+fn watched(what: &str, to: &Sender<News>, look: impl FnOnce() + Send + 'static) {
+    let (what, to) = (what.to_owned(), to.clone());
+    std::thread::spawn(move || {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(look)) {
+            let _ = to.send(News::Broken(format!("{what} any more; start it anew ({})", words_of(&*panic))));
+        }
+    });
+}
+
+/// What was answered, or why not: also when this program is wrong, because somebody waits for the answer.
+fn guarded<T>(work: impl FnOnce() -> Result<T, Failure>) -> Result<T, String> {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(told) => told.map_err(said),
+        Err(panic) => {
+            Err(format!("agentctl failed at it ({}); what came of it is not known", words_of(&*panic)))
+        }
+    }
+}
+
+fn words_of(panic: &(dyn Any + Send)) -> &str {
+    let words = panic.downcast_ref::<String>().map(String::as_str);
+    words.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without words")
 }
 
 /// Whether a session is on this machine.
@@ -138,5 +173,36 @@ fn said(failure: Failure) -> String {
     match hint {
         Some(hint) => format!("{message}; {hint}"),
         None => message,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_way_to_a_session_names_its_folder_where_its_id_stands_twice() {
+        let key = Key {
+            host: String::new(),
+            adapter: "pi".into(),
+            root: "/r".into(),
+            id: "a".into(),
+            variant: None,
+        };
+        let words = "agentctl attach a --adapter pi --root /r";
+        assert_eq!(way_to("agentctl", &key).join(" "), words);
+        let twin = Key { variant: Some("/w".into()), ..key };
+        assert_eq!(way_to("agentctl", &twin).join(" "), format!("{words} --cwd /w"));
+    }
+
+    #[test]
+    fn a_deed_at_which_this_program_fails_is_answered_too() {
+        assert_eq!(guarded(|| Ok(7)), Ok(7));
+        let failed = guarded(|| -> Result<(), Failure> { panic!("broken {}", 1) }).unwrap_err();
+        assert!(failed.contains("(broken 1)"), "{failed}");
+        let (to, news) = std::sync::mpsc::channel();
+        watched("agentctl does not look", &to, || panic!("broken"));
+        let Ok(News::Broken(words)) = news.recv() else { panic!("its end is told") };
+        assert_eq!(words, "agentctl does not look any more; start it anew (broken)");
     }
 }

@@ -6,7 +6,7 @@ use agentctl_fleet::{Purpose, Since, TimelineQuery, UsageAnswer, UsageQuery};
 use agentctl_model::usage::By;
 use agentctl_model::{ErrorKind, text};
 
-use super::{News, locate, said};
+use super::{News, guarded, locate};
 use crate::cli::{timeline, usage};
 use crate::failure::Failure;
 use crate::link::Link;
@@ -15,7 +15,6 @@ use crate::render::timeline::terminal;
 use crate::top::Scene;
 use crate::top::keys::Question;
 use crate::top::rows::Key;
-use crate::top::state::View;
 
 /// How far back usage is counted.
 const USAGE: Duration = Duration::from_hours(7 * 24);
@@ -23,15 +22,14 @@ const USAGE: Duration = Duration::from_hours(7 * 24);
 const WAYS: [By; 3] = [By::Day, By::Model, By::Cwd];
 
 pub(super) fn answer(question: Question, scene: &Scene) -> News {
-    match question {
-        Question::Usage(by) => News::Usage { by, answer: spent(by, scene).map(Box::new).map_err(said) },
-        Question::Changes(key) => {
-            News::Sheet { view: View::Changes, told: changes(&key, scene).map_err(said) }
+    let told = match &question {
+        Question::Usage(by) => {
+            return News::Usage { by: *by, answer: guarded(|| spent(*by, scene)).map(Box::new) };
         }
-        Question::Timeline(width) => {
-            News::Sheet { view: View::Timeline, told: timeline(width, scene).map_err(said) }
-        }
-    }
+        Question::Changes(key) => guarded(|| changes(key, scene)),
+        Question::Timeline(width) => guarded(|| timeline(*width, scene)),
+    };
+    News::Sheet { of: question, told }
 }
 
 fn spent(by: usize, scene: &Scene) -> Result<UsageAnswer, Failure> {

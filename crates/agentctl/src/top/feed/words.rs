@@ -8,7 +8,7 @@ use agentctl_fleet::Purpose;
 use agentctl_model::Entry;
 use jiff::Timestamp;
 
-use super::{News, locate, said};
+use super::{News, guarded, locate};
 use crate::failure::Failure;
 use crate::link::Link;
 use crate::top::Scene;
@@ -75,7 +75,7 @@ fn read(wanted: &Receiver<Wish>, scene: &Scene, to: &Sender<News>) {
             Err(RecvTimeoutError::Disconnected) => return,
         }
         let Some(wish) = &wish else { continue };
-        let entries = entries(wish, scene).map_err(said);
+        let entries = guarded(|| entries(wish, scene));
         let now = (wish.key.clone(), entries);
         if told.as_ref() == Some(&now) {
             continue;

@@ -1,7 +1,6 @@
 //! What stands around everything: the header, the line of messages, the line of keys.
 
 use agentctl_model::{Capability, PendingKind, Status, text};
-use jiff::Timestamp;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
@@ -53,6 +52,12 @@ impl Canvas<'_> {
                 .collect();
             self.text(inner, 0, &spaced);
         }
+    }
+
+    pub(super) fn banner(&mut self, area: Rect, words: &str) {
+        let padded = format!(" {words:<width$}", width = usize::from(area.width));
+        let style = self.theme.of(Tone::Attention);
+        self.text(area, 0, &[(style, padded)]);
     }
 
     pub(super) fn vertical(&mut self, area: Rect) {
@@ -185,14 +190,14 @@ fn header(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
     canvas.text(at(right), 0, &[(theme.of(Tone::Dim), clock)]);
 }
 
-pub(super) fn banner(state: &State, since: Timestamp, area: Rect, canvas: &mut Canvas<'_>) {
-    let words = format!(
-        " the daemon is not heard since {}; agentctl looks by itself and asks again",
-        time::ago(state.now, since)
-    );
-    let padded = format!("{words:<width$}", width = usize::from(area.width));
-    let style = canvas.theme.of(Tone::Attention);
-    canvas.text(area, 0, &[(style, padded)]);
+/// What must be known before anything else on the screen is believed.
+pub(super) fn banners(state: &State) -> Vec<String> {
+    let lost = state.daemon_lost.map(|since| {
+        let ago = time::ago(state.now, since);
+        format!("the daemon is not heard since {ago}; agentctl looks by itself and asks again")
+    });
+    let broken = state.broken.iter().map(|words| text::one_line(words));
+    lost.into_iter().chain(broken).collect()
 }
 
 /// The keys that do something now, for the row under the cursor, the most needed first.

@@ -7,7 +7,7 @@ use crate::render::style::Tone;
 use crate::top::state::{Shown, State};
 
 /// Every key with what it does.
-pub(crate) const KEYS: [(&str, &str); 26] = [
+pub(crate) const KEYS: [(&str, &str); 27] = [
     ("status", "● running  ◐ waiting  ○ idle  ✓ done  ✕ failed  · stopped  ? unknown"),
     ("y", "approve what it waits for; the whole request is shown first"),
     ("n", "deny it"),
@@ -18,6 +18,7 @@ pub(crate) const KEYS: [(&str, &str); 26] = [
     ("r", "resume a session that has ended, with a message"),
     ("l", "launch an agent"),
     ("o", "open the terminal where it runs (leaves top)"),
+    ("w", "open the page at it, in your browser"),
     ("Enter", "open: the whole conversation, live"),
     ("Esc", "back; in the list: end the search"),
     ("/", "find: letters in any row, fuzzily, or a part by its name:"),

@@ -33,8 +33,8 @@ fn frame(state: &State, theme: Theme, area: Rect, buffer: &mut Buffer) -> Shown 
         return Shown::default();
     }
     let mut body = frame::around(state, area, &mut canvas);
-    if let Some(since) = state.daemon_lost {
-        frame::banner(state, since, body, &mut canvas);
+    for words in frame::banners(state) {
+        canvas.banner(body, &words);
         body = frame::below(body, 1);
     }
     if let Some(form) = &state.form {

@@ -210,13 +210,18 @@ pub(super) fn hosts(state: &State, area: Rect, canvas: &mut Canvas<'_>) -> Shown
 pub(super) fn usage(state: &State, area: Rect, canvas: &mut Canvas<'_>) -> Shown {
     let by = ["day", "model", "folder"][state.usage_by.min(2)];
     let head = format!("usage of the last 7 days by {by}; u: another way");
-    let Some(answer) = &state.usage else {
-        canvas.text(area, 0, &[(canvas.theme.of(Tone::Strong), format!(" {head}"))]);
-        canvas.text(below(area, 1), 0, &[(canvas.theme.of(Tone::Dim), " counting …".to_owned())]);
-        return Shown::default();
+    let lines = match &state.usage {
+        None => vec![vec![(canvas.theme.of(Tone::Dim), " counting …".to_owned())]],
+        Some(Err(why)) => complaint(why, area, canvas),
+        Some(Ok(answer)) => usage_lines(answer, state, usize::from(area.width), canvas),
     };
-    let lines = usage_lines(answer, state, usize::from(area.width), canvas);
     scrolled(state, &head, &lines, area, canvas)
+}
+
+/// Why there is nothing else to show, in as many lines as it takes.
+fn complaint(why: &str, area: Rect, canvas: &Canvas<'_>) -> Vec<Pieces> {
+    let lines = wrap(&text::clean(why), usize::from(area.width).saturating_sub(2)).into_iter();
+    lines.map(|line| vec![(canvas.theme.of(Tone::Bad), format!(" {line}"))]).collect()
 }
 
 fn usage_lines(answer: &UsageAnswer, state: &State, width: usize, canvas: &Canvas<'_>) -> Vec<Pieces> {
@@ -248,10 +253,7 @@ pub(super) fn sheet(state: &State, what: &str, area: Rect, canvas: &mut Canvas<'
     let head = title.map_or_else(|| what.to_owned(), |title| format!("{what} of {title}"));
     let lines: Vec<Pieces> = match &state.sheet {
         None | Some(Sheet::Asked) => vec![vec![(theme.of(Tone::Dim), " looking …".to_owned())]],
-        Some(Sheet::Failed(why)) => wrap(why, usize::from(area.width).saturating_sub(2))
-            .into_iter()
-            .map(|line| vec![(theme.of(Tone::Bad), format!(" {line}"))])
-            .collect(),
+        Some(Sheet::Failed(why)) => complaint(why, area, canvas),
         Some(Sheet::Told(lines)) => lines
             .iter()
             .map(|line| {

@@ -239,6 +239,27 @@ fn an_empty_list_says_what_to_do_and_a_lost_daemon_is_a_banner() {
     assert!(lines[1].contains("the daemon is not heard since 12s"), "{}", lines[1]);
     assert!(lines[2].contains("no session runs"), "{}", lines[2]);
     assert!(lines[3].contains("l launches an agent here"), "{}", lines[3]);
+    // What will never be looked at again is no list that happens to stay the same.
+    state.broken.push("agentctl does not look at this machine any more; start it anew (broken)".into());
+    let (lines, _) = shown(&state, 80, 24);
+    assert!(
+        lines[2].contains("does not look at this machine any more; start it anew (broken)"),
+        "{}",
+        lines[2]
+    );
+    assert!(lines[3].contains("no session runs"), "{}", lines[3]);
+}
+
+#[test]
+fn usage_that_cannot_be_counted_says_why() {
+    let mut state = scene();
+    state.open(View::Usage);
+    assert!(shown(&state, 80, 24).0[2].contains("counting"));
+    state.hear_usage(1, Err("late".into()));
+    assert!(shown(&state, 80, 24).0[2].contains("counting"), "it is the answer to another question");
+    state.hear_usage(0, Err("the store cannot be read".into()));
+    let lines = shown(&state, 80, 24).0;
+    assert!(lines[2].contains("the store cannot be read"), "{}", lines.join("\n"));
 }
 
 #[test]

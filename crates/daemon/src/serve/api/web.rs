@@ -14,8 +14,8 @@ use crate::run::clock;
 use crate::serve::problem::Problem;
 use crate::serve::server::Peer;
 use crate::serve::web::codes::GOOD_FOR;
-use crate::serve::web::port;
 use crate::serve::web::tokens::{SignedIn, Tab};
+use crate::serve::web::{port, view_of};
 
 /// The longest nonce that is answered.
 const LONGEST_NONCE: usize = 256;
@@ -29,6 +29,21 @@ pub(crate) struct WebBody {
     read_only: bool,
     /// Also write a file that leads a browser to the address.
     file: bool,
+    /// The session that the tab opens on; without it the list.
+    session: Option<PageSession>,
+}
+
+/// A session, as the page names it.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct PageSession {
+    /// The machine it is on; without it this one.
+    #[serde(default)]
+    host: Option<String>,
+    id: String,
+    /// Its folder, where its id stands twice.
+    #[serde(default)]
+    cwd: Option<String>,
 }
 
 /// An address that signs in one tab of a browser, once and for a minute.
@@ -124,7 +139,10 @@ pub(crate) async fn open(
     let failed = |error: std::io::Error| Problem::failed(format!("the page cannot be opened: {error}"));
     let port = port::open(&app).map_err(failed)?;
     let read_only = body.read_only || app.read_only;
-    let invitation = app.web.invite(port, read_only, body.file).map_err(failed)?;
+    let view = body.session.map(|PageSession { host, id, cwd }| {
+        view_of(host.as_deref().unwrap_or(&app.host), &id, cwd.as_deref())
+    });
+    let invitation = app.web.invite(port, view.as_deref(), read_only, body.file).map_err(failed)?;
     tokio::spawn(async move {
         tokio::time::sleep(GOOD_FOR).await;
         app.web.sweep();

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use agentctl_files::{kernel, own};
 use data_encoding::HEXLOWER;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use ring::digest::{SHA256, digest};
 
 /// How long a code is good.
@@ -62,10 +63,18 @@ impl Codes {
         }
     }
 
-    pub(crate) fn invite(&mut self, page: &str, read_only: bool, file: bool) -> io::Result<Invitation> {
+    /// `view` is the part of the page that the tab opens on, as it stands behind the `#`.
+    pub(crate) fn invite(
+        &mut self,
+        page: &str,
+        view: Option<&str>,
+        read_only: bool,
+        file: bool,
+    ) -> io::Result<Invitation> {
         self.sweep();
         let code = HEXLOWER.encode(&kernel::random::<32>()?);
-        let address = format!("{page}#code={code}");
+        let view = view.map(|view| format!("&to={}", escaped(view))).unwrap_or_default();
+        let address = format!("{page}#code={code}{view}");
         let leader = if file { Some(self.leader(&address)?) } else { None };
         let path = leader.as_ref().map(|leader| leader.0.clone());
         if self.given.len() >= MOST {
@@ -105,6 +114,13 @@ impl Codes {
     }
 }
 
+/// What means nothing in an address or in HTML stays as it is; all else is written as its bytes.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
+pub(super) fn escaped(text: &str) -> String {
+    utf8_percent_encode(text, ESCAPED).to_string()
+}
+
 /// Comparing hashes tells nothing about the code in the time that it takes.
 fn hash(code: &str) -> Vec<u8> {
     digest(&SHA256, code.as_bytes()).as_ref().to_vec()
@@ -124,8 +140,8 @@ mod tests {
     fn a_code_is_good_once_and_its_file_goes_with_it() {
         let place = tempfile::tempdir().unwrap();
         let mut codes = Codes::in_folder(place.path());
-        let first = codes.invite("http://127.0.0.1:1/", false, true).unwrap();
-        let second = codes.invite("http://127.0.0.1:1/", true, false).unwrap();
+        let first = codes.invite("http://127.0.0.1:1/", None, false, true).unwrap();
+        let second = codes.invite("http://127.0.0.1:1/", None, true, false).unwrap();
         let file = first.file.clone().unwrap();
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
         assert!(fs::read_to_string(&file).unwrap().contains(&first.address));
@@ -138,15 +154,25 @@ mod tests {
     }
 
     #[test]
+    fn an_address_can_lead_to_a_view_and_its_file_has_no_markup_of_it() {
+        let place = tempfile::tempdir().unwrap();
+        let mut codes = Codes::in_folder(place.path());
+        let led = codes.invite("http://127.0.0.1:1/", Some("/s/a\"><b>&c"), false, true).unwrap();
+        assert!(led.address.ends_with("&to=%2Fs%2Fa%22%3E%3Cb%3E%26c"), "{}", led.address);
+        let text = fs::read_to_string(led.file.unwrap()).unwrap();
+        assert!(text.contains(&led.address) && !text.contains("<b>"), "{text}");
+    }
+
+    #[test]
     fn an_old_code_is_worth_nothing_and_the_next_daemon_removes_its_file() {
         let place = tempfile::tempdir().unwrap();
         let mut codes = Codes::in_folder(place.path());
-        let old = codes.invite("http://127.0.0.1:1/", false, true).unwrap();
+        let old = codes.invite("http://127.0.0.1:1/", None, false, true).unwrap();
         // The contract says a minute, whatever the constant is.
         codes.given[0].at = Instant::now().checked_sub(Duration::from_mins(1)).unwrap();
         assert_eq!(codes.take(&code(&old)), None);
         assert!(!old.file.unwrap().exists());
-        let killed = codes.invite("http://127.0.0.1:1/", false, true).unwrap();
+        let killed = codes.invite("http://127.0.0.1:1/", None, false, true).unwrap();
         std::mem::forget(codes);
         assert!(killed.file.as_ref().unwrap().exists());
         Codes::in_folder(place.path()).remove_left_files();

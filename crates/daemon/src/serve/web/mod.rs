@@ -44,9 +44,15 @@ impl Web {
     }
 
     /// The address that signs in one tab, and the file that leads a browser there if one is wanted.
-    pub(crate) fn invite(&self, port: u16, read_only: bool, file: bool) -> io::Result<codes::Invitation> {
+    pub(crate) fn invite(
+        &self,
+        port: u16,
+        view: Option<&str>,
+        read_only: bool,
+        file: bool,
+    ) -> io::Result<codes::Invitation> {
         let address = format!("http://{}/", SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
-        locked(&self.codes).invite(&address, read_only, file)
+        locked(&self.codes).invite(&address, view, read_only, file)
     }
 
     /// Turns a code into a token. A code that was used, is too old or was never given is worth nothing.
@@ -87,6 +93,12 @@ impl Web {
         locked(&self.tokens).forget()?;
         Ok(was_open)
     }
+}
+
+/// Where the page shows a session; one whose id stands twice adds its folder.
+pub(crate) fn view_of(host: &str, id: &str, cwd: Option<&str>) -> String {
+    let folder = cwd.map(|cwd| format!("?cwd={}", codes::escaped(cwd))).unwrap_or_default();
+    format!("/s/{}/{}{folder}", codes::escaped(host), codes::escaped(id))
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

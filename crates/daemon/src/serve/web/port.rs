@@ -21,14 +21,18 @@ impl OpenPort {
 }
 
 /// Opens the port that the page had before, so that a page which is open finds the next daemon. Nothing happens if there
-/// was none.
+/// was none. Where somebody else has it now every tab is signed out: what such a tab sends to the port goes to a stranger,
+/// who must not be able to have it proved or used at this daemon.
 pub(crate) fn reopen(shared: &Shared) {
     let kept = locked(&shared.web.tokens).port();
     if let Some(port) = kept
         && let Err(error) = bind(port).and_then(|listener| serve(shared, listener))
     {
-        let words = "cannot be served again; `agentctl web` opens another one";
+        let words = "cannot be served again, and its tabs are signed out; `agentctl web` opens another one";
         shared.log.say(&format!("the page's port {port} {words}: {error}"));
+        if let Err(error) = locked(&shared.web.tokens).end_all() {
+            shared.log.say(&format!("they are signed out until the next start only: {error}"));
+        }
     }
 }
 

@@ -89,11 +89,18 @@ impl Tokens {
         self.port
     }
 
+    /// A token is good on the port on which it was given: who has that port now hears what its tab sends there.
     pub(crate) fn keep_port(&mut self, port: u16) -> io::Result<()> {
         if self.port == Some(port) {
             return Ok(());
         }
         self.port = Some(port);
+        self.end_all()
+    }
+
+    /// Ends all of them. The port is kept: a tab that finds it again is told that its sign-in has ended.
+    pub(crate) fn end_all(&mut self) -> io::Result<()> {
+        self.given.drain(..).for_each(Token::end);
         self.write()
     }
 
@@ -218,6 +225,23 @@ mod tests {
         let ended = next.admit(token.as_bytes(), at("2026-11-16T20:00:00Z")).unwrap().ended;
         assert!(next.admit(token.as_bytes(), at("2026-11-17T20:00:01Z")).is_none());
         assert!(*ended.borrow());
+    }
+
+    #[test]
+    fn a_token_ends_with_its_port() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("web.json");
+        let mut tokens = Tokens::at(path.clone());
+        let now = at("2026-11-15T08:00:00Z");
+        tokens.keep_port(4711).unwrap();
+        let SignedIn { token, id, .. } = tokens.add(false, now).unwrap();
+        tokens.keep_port(4711).unwrap();
+        let ended = tokens.admit(token.as_bytes(), now).unwrap().ended;
+        tokens.keep_port(4712).unwrap();
+        assert!(*ended.borrow(), "its streams are cut");
+        let mut next = Tokens::at(path);
+        assert_eq!((next.port(), next.prove(&id, "nonce", now)), (Some(4712), None));
+        assert!(next.admit(token.as_bytes(), now).is_none());
     }
 
     #[test]

@@ -176,6 +176,13 @@ pub struct Approval {
     pub created_at_ms: Option<Millis>,
 }
 
+impl Approval {
+    /// Sorts the one that has waited longest to the front.
+    pub(crate) fn by_age(&self) -> (bool, Option<Millis>) {
+        (self.created_at_ms.is_none(), self.created_at_ms)
+    }
+}
+
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ApprovalRequest {

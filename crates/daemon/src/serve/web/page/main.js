@@ -84,11 +84,17 @@ function App() {
 			if (next) setCursor(keyOf(next));
 		};
 		const open = () => { if (rows[at]) go(addressOf(rows[at], twice)); };
-		// What is answered must be on the screen: a session that is only pointed at is opened first.
-		const inSession = (name) => () => { if (address.id) keys[name]?.(); else open(); };
 		const isOnList = address.view === '';
+		const request = document.activeElement?.closest('.request');
+		// What is answered must be on the screen: a session that is only pointed at is opened first.
+		const inSession = (name) => () => { if (isOnList && !address.id) open(); else ((address.id && keys[name]) ?? request?.keys?.[name])?.(); };
+		const step = (by) => () => {
+			if (isOnList) return move(at < 0 ? 1 : by);
+			const all = [...document.querySelectorAll('.request')];
+			all[Math.max(0, Math.min(all.length - 1, all.indexOf(request) + by))]?.focus();
+		};
 		const does = {
-			j: () => move(1), k: () => move(at < 0 ? 1 : -1), ArrowDown: () => move(1), ArrowUp: () => move(at < 0 ? 1 : -1),
+			j: step(1), k: step(-1), ArrowDown: step(1), ArrowUp: step(-1),
 			Enter: isOnList && !/^(A|BUTTON|SUMMARY)$/.test(event.target.tagName) ? open : null,
 			Escape: () => (address.id || address.view ? go(address.view === 'groups' && address.name ? '#/groups' : '#/') : setFilter({ text: '', adapter: '', host: '' })),
 			'/': () => { if (!isOnList) go('#/'); setTimeout(() => document.getElementById('filter')?.focus()); },

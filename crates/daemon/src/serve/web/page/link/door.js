@@ -29,10 +29,11 @@ function become(state, why = '') {
 }
 
 export function takeCode() {
-	const found = /^#code=([^&]+)/.exec(location.hash);
-	if (!found) return null;
-	history.replaceState(null, '', `${location.pathname}#/`);
-	return decodeURIComponent(found[1]);
+	if (!location.hash.startsWith('#code=')) return null;
+	const said = new URLSearchParams(location.hash.slice(1));
+	const to = said.get('to');
+	history.replaceState(null, '', `${location.pathname}#${to?.[0] === '/' ? to : '/'}`);
+	return said.get('code');
 }
 
 const post = (path, body, patience = PATIENCE) => fetch(path, {
@@ -78,20 +79,28 @@ async function prove() {
 		return false;
 	}
 	const nonce = hex(crypto.getRandomValues(new Uint8Array(32)));
-	let answer;
-	let proof;
+	let status;
+	let text;
 	try {
-		answer = await post('/v1/web/prove', { id, nonce });
-		proof = answer.ok ? (await answer.json()).proof : null;
+		const answer = await post('/v1/web/prove', { id, nonce });
+		status = answer.status;
+		text = await answer.text();
 	} catch {
 		return lose('it does not answer');
 	}
-	if (answer.status === 403 || answer.status === 404) {
+	let told = null;
+	try {
+		told = JSON.parse(text);
+	} catch {
+		// A daemon speaks JSON: this is a program that knows nothing of us.
+	}
+	if (told?.code === 'forbidden') {
 		forget('this sign-in has ended');
 		return false;
 	}
-	if (!answer.ok) return lose(`it answers ${answer.status}`);
-	if (proof !== await expectedProof(token, nonce)) {
+	// Its other problems pass.
+	if (told?.code) return lose(`it answers ${status}`);
+	if (told?.proof !== await expectedProof(token, nonce)) {
 		become('stranger');
 		again();
 		return false;

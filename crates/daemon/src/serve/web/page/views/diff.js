@@ -12,11 +12,13 @@ const kindOf = (line) => {
 	return { '+': 'added', '-': 'removed' }[line[0]] ?? 'same';
 };
 
-export function Diff({ text }) {
-	const [shown, show] = useState(FIRST);
+/** `isWhole` cuts nothing and folds nothing: what a person decides about. */
+export function Diff({ text, isWhole }) {
+	const [most, show] = useState(FIRST);
+	const shown = isWhole ? text.length + 1 : most;
 	const lines = text.split('\n', shown + 1);
 	const hasMore = lines.length > shown;
-	const cut = (line) => (line.length > LONGEST_LINE ? `${line.slice(0, LONGEST_LINE)}…` : line);
+	const cut = (line) => (!isWhole && line.length > LONGEST_LINE ? `${line.slice(0, LONGEST_LINE)}…` : line);
 	return html`<div class="diff" tabindex="0" role="region" aria-label="Changes">
 		${lines.slice(0, shown).map((line) => html`<div class=${`line ${kindOf(line)}`}>${cut(line) || ' '}</div>`)}
 		${hasMore && html`<button class="quiet more" onClick=${() => show(shown + STEP)}>Show more lines</button>`}

@@ -13,11 +13,14 @@ export function Inbox({ fleet, twice }) {
 	const { value } = inbox;
 	// The daemon tells the inbox of this machine; what waits on others is in the list.
 	const far = fleet.sessions.filter((session) => session.host !== fleet.host && session.pending.length);
-	const items = value ? [...value.items, ...far.map((session) => ({ ...session.pending[0], next: [], session }))] : [];
+	const all = value ? [...value.items, ...far.map((session) => ({ ...session.pending[0], next: [], session }))] : [];
+	// A session that asks for several things is told once for each of them, and is one card with all of them.
+	const seen = new Set();
+	const items = all.map((item) => ({ ...item, key: keyOf(item.session) })).filter(({ key }) => !seen.has(key) && seen.add(key));
 	return html`<section class="view narrow"><h1>Inbox</h1>
 		<${Answered} of=${inbox} what="The inbox" />
 		${value && !items.length && html`<div class="empty"><p>Nobody waits for you.</p></div>`}
-		${items.map((item) => html`<${Item} key=${`${keyOf(item.session)} ${item.kind} ${item.since}`} ...${{ item, fleet, twice, again: () => again(turn + 1) }} />`)}
+		${items.map((item) => html`<${Item} key=${item.key} ...${{ item, fleet, twice, again: () => again(turn + 1) }} />`)}
 		${value?.fuses.length > 0 && html`<h2>Fuses and budgets</h2><ul>${value.fuses.map((fuse) => html`<li>${fuse.label ?? fuse.directory ?? fuse.sessionId}: ${fuse.stage}</li>`)}</ul>`}
 		${value?.warnings.map((warning) => html`<p class="trouble">${warning}</p>`)}
 	</section>`;

@@ -1,5 +1,5 @@
 import { html, useState } from '../ui.js';
-import { Trouble, useAnswer, useDeed } from './parts.js';
+import { Command, Trouble, useAnswer, useDeed } from './parts.js';
 import { post } from '../link/api.js';
 import { door } from '../link/door.js';
 import { machines } from '../link/fleet.js';
@@ -23,7 +23,6 @@ export function Launch({ fleet }) {
 	const there = form.host && `?host=${encodeURIComponent(form.host)}`;
 	const adapters = useAnswer(`/v1/adapters${there}`);
 	const [state, does] = useDeed();
-	const [copied, copy] = useState('');
 	const field = (name) => ({ value: form[name], onInput: (event) => setForm({ ...form, [name]: event.currentTarget.value }) });
 	const check = (name) => ({ checked: form[name], onChange: (event) => setForm({ ...form, [name]: event.currentTarget.checked }) });
 	const agents = (adapters.value ?? []).filter((adapter) => adapter.enabled);
@@ -37,7 +36,6 @@ export function Launch({ fleet }) {
 		const body = { adapter: agent, prompt: form.prompt, hold: form.hold, ...place, ...(form.mode ? { permissionMode: form.mode } : {}) };
 		does(true, async () => { location.hash = addressOf(await post(`/v1/sessions${there}`, body)); });
 	};
-	const toClipboard = () => navigator.clipboard.writeText(command).then(() => copy('Copied.'), () => copy('The browser did not let it be copied.'));
 	return html`<section class="view narrow"><h1>Launch an agent</h1>
 		${door.readOnly && html`<p class="trouble">This page is read-only: nothing can be launched from it.</p>`}
 		<form class="launch" onSubmit=${launch}>
@@ -50,7 +48,7 @@ export function Launch({ fleet }) {
 			${form.worktree && html`<label for="branch">Branch</label><input id="branch" type="text" required spellcheck=${false} ...${field('branch')} />`}
 			<label class="check"><input type="checkbox" ...${check('hold')} /> Hold: keep it after its turn, so that it can be spoken with</label>
 			<label for="mode">Mode</label><select id="mode" ...${field('mode')}>${MODES.map(([value, word]) => html`<option value=${value}>${word}</option>`)}</select>
-			<div class="command"><span class="hint">The same on the command line</span><pre class="text">${command}</pre><button type="button" class="quiet" onClick=${toClipboard}>Copy</button> <span class="hint">${copied}</span></div>
+			<${Command} what="The same on the command line" command=${command} />
 			<div class="buttons"><button class="primary" disabled=${state.busy || door.readOnly || !agent || !form.prompt.trim()}>Launch</button><span class="hint">${state.busy ? 'Launching: its id comes with its first turn…' : ''}</span></div>
 			<${Trouble} error=${state.error} what="Not launched" />
 			<${Trouble} error=${adapters.error} what="The agents could not be read" />

@@ -85,9 +85,16 @@ const STEP = 50_000;
 export function Long({ text, first = FIRST, tag: Tag = 'div', onWhole }) {
 	const [shown, show] = useState(first);
 	const rest = text.length - shown;
-	useEffect(() => { if (rest <= 0) onWhole?.(); }, [rest <= 0]);
+	useEffect(() => { if (rest <= 0) onWhole?.(); }, [rest <= 0, text]);
 	return html`<${Tag} class="text">${text.slice(0, shown)}${rest > 0 && html`…
 		<button class="quiet more" onClick=${() => show(shown + STEP)}>Show more (${rest.toLocaleString('en')} characters left)</button>`}<//>`;
+}
+
+/** A line for a shell, to copy. */
+export function Command({ what, command }) {
+	const [copied, copy] = useState('');
+	const toClipboard = () => navigator.clipboard.writeText(command).then(() => copy('Copied.'), () => copy('The browser did not let it be copied.'));
+	return html`<div class="command"><span class="hint">${what}</span><pre class="text">${command}</pre><button type="button" class="quiet" onClick=${toClipboard}>Copy</button> <span class="hint">${copied}</span></div>`;
 }
 
 export function Trouble({ error, what }) {

@@ -1,4 +1,4 @@
-import { html, useEffect, useState } from '../ui.js';
+import { html, useEffect, useRef, useState } from '../ui.js';
 import { Ago, Long, Trouble, typed, useDeed } from './parts.js';
 import { Diff, isDiff } from './diff.js';
 import { post } from '../link/api.js';
@@ -13,7 +13,10 @@ const KINDS = { approval: 'asks for your approval', question: 'asks you', limit:
 
 export function Request({ pending, target, keys, isOnlyOne }) {
 	const [isSettled, settle] = useState(false);
-	const [isWhole, setWhole] = useState((pending.summary ?? '').length <= WHOLE);
+	const summary = pending.summary ?? '';
+	const isShort = summary.length <= WHOLE;
+	const [unfolded, setUnfolded] = useState('');
+	const isWhole = isShort || unfolded === summary;
 	const [reason, setReason] = useState('');
 	const [state, does] = useDeed();
 	useEffect(() => {
@@ -30,12 +33,15 @@ export function Request({ pending, target, keys, isOnlyOne }) {
 	const always = pending.options.find((option) => option.kind === 'allow-always' && ['once', 'session'].includes(option.scope));
 	const wider = pending.options.filter((option) => option.kind === 'deny-always' || (option.kind === 'allow-always' && option !== always));
 	const others = pending.options.filter((option) => option.kind === 'other');
-	if (keys && isOnlyOne) Object.assign(keys, isApproval ? { approve } : {}, { deny }, { focusAnswer: () => document.getElementById('answer')?.focus() });
-	const summary = pending.summary ?? '';
-	return html`<section class="request" aria-label="Request">
+	const box = useRef(null);
+	const own = { ...(isApproval && { approve }), deny, focusAnswer: () => box.current.querySelector('.answer input')?.focus() };
+	if (keys && isOnlyOne) Object.assign(keys, own);
+	// Of several the keys mean the one that has the focus.
+	useEffect(() => { box.current.keys = own; });
+	return html`<section class="request" aria-label="Request" ref=${box} tabindex="0">
 		<h2><span class="status waiting"><span class="glyph" aria-hidden="true">◐</span></span> ${KINDS[pending.kind] ?? 'waits'} <${Ago} time=${pending.since} prefix="since " /></h2>
 		${pending.kind === 'limit' && pending.limitedUntil && html`<p>Until ${exact(pending.limitedUntil)}.</p>`}
-		${summary ? (isDiff(summary) && isWhole ? html`<${Diff} text=${summary} />` : html`<${Long} text=${summary} tag="pre" first=${WHOLE} onWhole=${() => setWhole(true)} />`)
+		${summary ? (isShort && isDiff(summary) ? html`<${Diff} text=${summary} isWhole />` : html`<${Long} text=${summary} tag="pre" first=${WHOLE} onWhole=${() => setUnfolded(summary)} />`)
 			: html`<p class="hint">The agent does not say what it asks for.</p>`}
 		${!pending.answerable && html`<p class="hint">${pending.kind === 'limit' ? 'It goes on when the limit ends: resume it then.' : 'It cannot be answered from here: answer it where the agent runs.'}</p>`}
 		${pending.answerable && door.readOnly && html`<p class="hint">This page is read-only.</p>`}
@@ -63,7 +69,7 @@ function FreeAnswer({ can, send }) {
 		if (can && words.trim()) send(words);
 	};
 	return html`<form class="answer" onSubmit=${submit}>
-		<label>Answer<input id="answer" type="text" value=${words} onInput=${typed(set)} /></label>
+		<label>Answer<input type="text" value=${words} onInput=${typed(set)} /></label>
 		<button disabled=${!can || !words.trim()}>Answer</button>
 	</form>`;
 }

@@ -1,12 +1,12 @@
 import { html, useEffect, useMemo, useRef, useState } from '../ui.js';
-import { Ago, Answered, Reading, Status, Trouble, typed, useAnswer, useClock, useDeed } from './parts.js';
+import { Ago, Answered, Command, Reading, Status, Trouble, typed, useAnswer, useClock, useDeed } from './parts.js';
 import { Conversation } from './conversation.js';
 import { Diff } from './diff.js';
 import { Request } from './request.js';
 import { post } from '../link/api.js';
 import { door } from '../link/door.js';
 import { fleet, pathOf } from '../link/fleet.js';
-import { allTokens, count, exact, isLive, money, plural, titleOf } from '../words.js';
+import { allTokens, count, exact, isLive, money, plural, quoted, titleOf } from '../words.js';
 
 const processes = (session) => plural(session.processes.length, 'process', 'processes');
 const TWICE_BY_KEY = 2000;
@@ -48,7 +48,7 @@ export function Session({ address, row, keys, isTwice }) {
 				${session.group && html`<a href=${`#/groups/${encodeURIComponent(session.group)}`}>group ${session.group}</a>`}
 			</p>
 			<div class="buttons">
-				${tab('evidence', 'Evidence')}${tab('processes', processes(session))}${tab('changes', 'Changes')}
+				${tab('evidence', 'Evidence')}${tab('processes', processes(session))}${tab('changes', 'Changes')}${tab('attach', 'Attach')}
 				<span class="spring"></span>
 				<${Verbs} ...${{ session, target, keys }} />
 			</div>
@@ -56,10 +56,13 @@ export function Session({ address, row, keys, isTwice }) {
 		${panel === 'evidence' && html`<${Evidence} ...${{ target, session, stamp }} />`}
 		${panel === 'processes' && html`<${Processes} session=${session} />`}
 		${panel === 'changes' && html`<${Changes} ...${{ target, stamp }} />`}
+		${panel === 'attach' && html`<section class="panel" aria-label="Attach"><${Command} what="In a terminal: leads to where it runs, or opens it in its agent" command=${attachWords(target)} /></section>`}
 		<${Conversation} ...${{ target, isAtWork: session.status === 'running' || session.status === 'unknown', stamp, below: requests }} />
 		<${Say} key=${`${target.host} ${target.id}`} ...${{ session, target, keys }} />
 	</section>`;
 }
+
+const attachWords = ({ host, id, cwd, twice }) => ['agentctl', 'attach', host === fleet.host ? id : `${host}/${id}`, ...(twice && cwd ? ['--cwd', cwd] : [])].map(quoted).join(' ');
 
 function Verbs({ session, target, keys }) {
 	const [armed, arm] = useState(0);

@@ -18,7 +18,7 @@ export function exact(time) {
 	return time === null || Number.isNaN(date.getTime()) ? '' : EXACT.format(date);
 }
 
-export const clock = (time) => new Date(time).toLocaleTimeString(undefined, { hour12: false });
+export const clock = (time) => new Date(time).toLocaleTimeString(undefined, { hourCycle: 'h23' });
 
 export function count(number) {
 	if (number === null || number === undefined) return '–';
