@@ -65,9 +65,12 @@ impl Sum for Spent {
                 let counts = match (beginning.kind, beginning.inner) {
                     (b"session_meta" | b"turn_context" | b"token_usage_record", _)
                     | (b"event_msg", b"token_count" | b"task_started" | b"turn_started") => true,
-                    // Between copies stand records of all kinds, and their times tell that they are copies.
+                    // Between copies stand records of all kinds, and their times tell that they are copies. Nothing else needs
+                    // the time of a record that is not looked into.
                     _ => {
-                        self.pass(beginning.time());
+                        if self.copies != Copies::Own {
+                            self.pass(beginning.time());
+                        }
                         false
                     }
                 };
@@ -92,9 +95,6 @@ impl Sum for Spent {
 impl Spent {
     /// A record that is not looked into. One that comes later than in one go ends the copies.
     fn pass(&mut self, at: Option<Timestamp>) {
-        if self.copies == Copies::Own {
-            return;
-        }
         if self.copies == Copies::Perhaps && !self.may_be_copied(at) {
             self.copies = Copies::Own;
         }
