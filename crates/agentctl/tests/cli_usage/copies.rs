@@ -4,6 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
+use crate::judge::{counted, judged};
 use crate::machine::Machine;
 use crate::{ONE, TWO, by_session, prompt, reply, rows, transcript};
 
@@ -120,14 +121,16 @@ fn turn(at: &str) -> String {
     format!("{began}\n{context}\n")
 }
 
-/// ccusage#897, #950, #1349: files of forked threads and sub-agents begin with the records of their parent.
+/// ccusage#897, #950, #1349, tokscale#679: files of forked threads and sub-agents begin with the records of their
+/// parent, with its first record or without. codeburn#413: each of them reaches the same total by a call of its own.
 #[test]
 fn a_replayed_history_of_codex_counts_in_its_own_thread_alone() {
     let machine = Machine::empty();
-    let [parent, fork, child] = [
+    let [parent, fork, child, silent] = [
         "01a1d000-0000-7000-8000-000000000001",
         "01a1d000-0000-7000-8000-000000000002",
         "01a1d000-0000-7000-8000-000000000003",
+        "01a1d000-0000-7000-8000-000000000004",
     ];
     let place = |id: &str| format!(".codex/sessions/2026/11/10/rollout-2026-11-10T10-00-00-{id}.jsonl");
     let history = |at: &dyn Fn(u32) -> String| {
@@ -138,19 +141,30 @@ fn a_replayed_history_of_codex_counts_in_its_own_thread_alone() {
     let own = history(&|round| format!("2026-11-10T10:{round:02}:00.000Z"));
     machine.write(&place(parent), &[meta(parent, TEN, &json!({})), own].concat());
     let replay = history(&|round| format!("2026-11-10T12:00:00.{:03}Z", 10 + round));
-    for (id, more) in [
-        (fork, json!({"forked_from_id": parent})),
-        (child, json!({"source": {"subagent": {"thread_spawn": {"parent_thread_id": parent, "depth": 1}}}})),
+    let spawned = json!({"source": {"subagent": {"thread_spawn": {"parent_thread_id": parent, "depth": 1}}}});
+    let embedded = meta(parent, TWELVE, &json!({}));
+    for (id, more, embedded) in [
+        (fork, json!({"forked_from_id": parent}), embedded.as_str()),
+        (child, spawned.clone(), embedded.as_str()),
+        (silent, spawned, ""),
     ] {
         let work =
             [turn("2026-11-10T12:30:00.000Z"), counter("2026-11-10T12:30:09.000Z", (2700, 25), (700, 5))];
-        let text = [meta(id, TWELVE, &more), meta(parent, TWELVE, &json!({})), replay.clone(), work.concat()];
+        let text = [&meta(id, TWELVE, &more), embedded, &replay, &work.concat()];
         machine.write(&place(id), &text.concat());
     }
-    assert_eq!(tokens_in(&by_session(&machine)), [(parent, 2000), (fork, 700), (child, 700)]);
+    let report = by_session(&machine);
+    assert_eq!(tokens_in(&report), [(parent, 2000), (fork, 700), (child, 700), (silent, 700)]);
+    assert_eq!(vec![counted(&report)], judged(&[&machine]), "as the slow counter has it");
     // Without the parent, too.
     fs::remove_file(machine.home().join(place(parent))).unwrap();
-    assert_eq!(tokens_in(&by_session(&machine)), [(fork, 700), (child, 700)]);
+    assert_eq!(tokens_in(&by_session(&machine)), [(fork, 700), (child, 700), (silent, 700)]);
+    // A plain list does not read the copies, and says nothing rather than what the parent spent.
+    for session in
+        machine.json(&["list", "--since", "all", "--all-agents", "--json"])["sessions"].as_array().unwrap()
+    {
+        assert_eq!(session["tokens"], Value::Null, "{session:#}");
+    }
 }
 
 /// ccusage#1698: an extension of Pi writes transcripts of its own into the folder of the sessions.
