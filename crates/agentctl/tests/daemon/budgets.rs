@@ -4,6 +4,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use agentctl_testkit::{Background, Output, Signal, skip, until, until_seen};
 use serde_json::{Value, json};
@@ -12,6 +13,9 @@ use crate::events::Listener;
 use crate::house::{House, SOON};
 use crate::stand_in::StandIn;
 use crate::webhooks::Receiver;
+
+/// Well after the ten seconds that a session has, and before the daemon would look at budgets without a reason.
+const STOPPED_BY: Duration = Duration::from_secs(25);
 
 /// A house in which a token costs a dollar.
 fn house() -> House {
@@ -198,6 +202,14 @@ fn what_has_no_price_makes_a_budget_blind_and_fires_nothing() {
     fs::rename(&away, &root).unwrap();
     until_budget(&house, &tokens["id"], "it to be heard again", |now| now["spent"]["tokens"] == 1_000_000);
     assert!(!agent.has_ended());
+
+    // Who only rests is stopped ten seconds after the budget was spent, although nothing changes meanwhile.
+    agent.finish();
+    until(SOON, "it to rest", || {
+        (house.run(&["status", &agent.id, "--json"]).json()["status"] == "idle").then_some(())
+    });
+    set(&house, &site, &["--max-tokens", "1000", "--per", "week"]);
+    until(STOPPED_BY, "the end of who rests", || agent.has_ended().then_some(()));
 }
 
 /// The budget of a folder as it lies on disk.
