@@ -68,7 +68,7 @@ fn entries(fleet: &Fleet, session: &Surveyed) -> Vec<(String, Entry)> {
     let source = fleet.source(&session.key.adapter, &session.key.root).unwrap();
     match source.adapter.conversation(&session.place, &session.key.id) {
         Conversation::Nothing => Vec::new(),
-        Conversation::Records { read, .. } => read(&|_| true).unwrap(),
+        Conversation::Records { read, .. } => read(&|_| true).unwrap().entries,
         Conversation::Lines { path, parse, compressed, .. } => {
             let mut bytes = Vec::new();
             let Ok(mut file) = File::open(&path) else { return Vec::new() };
