@@ -79,8 +79,8 @@ impl<'a> Conversation<'a> {
     }
 
     /// Records whose entries say all that they say about turns.
-    pub fn records(read: impl Fn(MayFit<'_>) -> Result<Records, ReadError> + 'a) -> Self {
-        Self::Records { read: Box::new(read), marks: None }
+    pub fn records<R: Into<Records>>(read: impl Fn(MayFit<'_>) -> Result<R, ReadError> + 'a) -> Self {
+        Self::Records { read: Box::new(move |may_fit| read(may_fit).map(Into::into)), marks: None }
     }
 }
 
