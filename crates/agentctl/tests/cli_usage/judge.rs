@@ -48,7 +48,7 @@ pub(crate) fn counted(report: &Value) -> Counts {
 #[test]
 fn every_recorded_session_is_counted_as_the_slow_counter_does() {
     let (mut names, mut homes) = (Vec::new(), Vec::new());
-    for agent in ["claude-code", "codex", "copilot", "gemini", "kimi", "opencode", "pi", "qwen"] {
+    for agent in ["claude-code", "codex", "copilot", "gemini", "kimi", "opencode", "pi", "pi-rust", "qwen"] {
         let folder = root().join("recorded").join(agent);
         let expected = fs::read(folder.join("expected.json")).unwrap_or_else(|_| b"{}".to_vec());
         let expected: Value = serde_json::from_slice(&expected).unwrap();
