@@ -427,7 +427,8 @@ fn what_is_taken_is_confirmed_and_nothing_is_overwritten() {
     assert!(!file.exists());
     // On a terminal it asks, and only a yes is one.
     for (answer, is_written) in [("n\r", false), ("\r", false), ("y\r", true)] {
-        let mut terminal = Pty::spawn(&machine.command(&["snapshot", path, DIED]));
+        let mut command = machine.command(&["snapshot", path, DIED]);
+        let mut terminal = Pty::spawn(command.env("PATH", "/usr/bin:/bin"));
         let asked = terminal.wait_for("[y/N]");
         assert!(asked.contains("1 session") && !file.exists(), "{asked}");
         terminal.send(answer);
