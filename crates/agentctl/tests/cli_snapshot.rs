@@ -254,6 +254,9 @@ fn the_variables_that_moved_a_root_are_in_the_snapshot() {
         let live = recorded.answers(&[]);
         assert_eq!(live["list"]["sessions"].as_array().unwrap().len(), 1, "{case}: {live:#}");
         let whole = recorded.snapshot("whole.snapshot", &["--with-text"]);
+        let manifest = archive::unpack(&fs::read(&whole).unwrap()).unwrap().manifest;
+        let manifest: Value = serde_json::from_slice(&manifest).unwrap();
+        assert_eq!(manifest["environ"][variable], moved.to_str().unwrap(), "{case}");
         let redacted = recorded.snapshot("redacted.snapshot", &[]);
         recorded.variables.clear();
         fs::remove_dir_all(&moved).unwrap();
