@@ -152,6 +152,9 @@ fn each_provider_gets_its_own_shape_and_words_only_where_it_may() {
     let mut refused = StandIn::start_in(&house.home, &folder);
     is_seen(&house, 2);
     refused.is_refused(4_102_444_800);
+    // As long as it works it is not at its limit, whatever was recorded last.
+    let now = house.home.agentctl(&["status", &refused.id, "--json"]).ok().json();
+    assert_eq!((&now["status"], &now["pending"]), (&json!("running"), &json!([])), "{now:#}");
     refused.kill();
     let words = providers.telegram.accepted(4).remove(3);
     let words = body(&words)["text"].as_str().unwrap().to_owned();
