@@ -96,7 +96,7 @@ fn a_conversation_of_a_gateway_is_searched_as_far_back_as_it_is_read() {
     let scene = Scene::set();
     let key = "agent:main:x";
     let said = |number: usize| {
-        json!({"role": if number % 2 == 0 { "user" } else { "assistant" }, "content": format!("message {number}"),
+        json!({"role": if number.is_multiple_of(2) { "user" } else { "assistant" }, "content": format!("message {number}"),
             "timestamp": 1000 + number, "__openclaw": {"id": format!("m{number}")}})
     };
     scene.ledger().rows = vec![json!({"key": key, "hasActiveRun": false, "workspaceDir": "/w"})];

@@ -215,7 +215,7 @@ mod tests {
         assert_eq!(told.len(), 3, "the models have different prices: {told:?}");
     }
 
-    /// OpenAI made o3 cheaper on 2025-06-10: from $10 and $40 for a million tokens to $2 and $8.
+    /// The price of o3 fell on 2025-06-10: from $10 and $40 for a million tokens to $2 and $8.
     #[test]
     fn a_call_costs_what_was_asked_on_its_day() {
         let table = Table::default();
