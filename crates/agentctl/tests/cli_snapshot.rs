@@ -10,11 +10,15 @@ mod machine;
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use agentctl_snapshot::archive::{self, Parts};
 use agentctl_testkit::agents::openclaw::{Ledger, ScriptedGateway};
+use agentctl_testkit::{Pty, until};
+use machine::agent::Agent;
 use machine::{DIED, Ended, Machine, TOOLS};
 use serde_json::{Value, json};
 
@@ -210,6 +214,14 @@ fn a_replay_of_every_recorded_home_answers_as_the_machine_did() {
             };
             assert_eq!(ids(&replay), ids(&live), "{}", recorded.name);
             assert_eq!(shape(&replay["each"]), shape(&live["each"]), "{}", recorded.name);
+        } else if is_long() {
+            // The ids are others, and the order of the list says which belong together.
+            let replay = recorded.answers(&["--replay", redacted]);
+            let [then, now] = [&live, &replay].map(|answers| answers["each"].as_array().unwrap());
+            assert_eq!(then.len(), now.len(), "{}", recorded.name);
+            for (then, now) in then.iter().zip(now) {
+                assert_eq!(shape(now), shape(then), "{}", recorded.name);
+            }
         }
         let all = ["--replay", redacted, "list", "-a", "--since", "all", "--all-agents", "--json"];
         let mut replay = json!({"list": recorded.json(&all)});
@@ -225,6 +237,33 @@ fn a_replay_of_every_recorded_home_answers_as_the_machine_did() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A replay reads where the machine read, in whatever environment it is asked.
+#[test]
+fn the_variables_that_moved_a_root_are_in_the_snapshot() {
+    for (case, root, variable) in [
+        ("codex/simple", ".codex", "CODEX_HOME"),
+        ("claude-code/simple-finished", ".claude", "CLAUDE_CONFIG_DIR"),
+    ] {
+        let mut recorded = Recorded::all().into_iter().find(|one| one.name == case).unwrap();
+        let moved = recorded.home.path().join("moved/away");
+        fs::create_dir_all(moved.parent().unwrap()).unwrap();
+        fs::rename(recorded.home.path().join(root), &moved).unwrap();
+        recorded.variables.push((variable.to_owned(), moved.to_str().unwrap().to_owned()));
+        let live = recorded.answers(&[]);
+        assert_eq!(live["list"]["sessions"].as_array().unwrap().len(), 1, "{case}: {live:#}");
+        let whole = recorded.snapshot("whole.snapshot", &["--with-text"]);
+        let manifest = archive::unpack(&fs::read(&whole).unwrap()).unwrap().manifest;
+        let manifest: Value = serde_json::from_slice(&manifest).unwrap();
+        assert_eq!(manifest["environ"][variable], moved.to_str().unwrap(), "{case}");
+        let redacted = recorded.snapshot("redacted.snapshot", &[]);
+        recorded.variables.clear();
+        fs::remove_dir_all(&moved).unwrap();
+        assert_eq!(recorded.answers(&["--replay", whole.to_str().unwrap()]), live, "{case}");
+        let replay = recorded.answers(&["--replay", redacted.to_str().unwrap()]);
+        assert_eq!(shape(&replay["list"]), shape(&live["list"]), "{case}");
+    }
 }
 
 /// Plants the canary into every string of a JSON value, as a value, as a key and beside what is there. With `all` also
@@ -339,6 +378,48 @@ fn a_canary_in_every_string_of_every_recorded_home_is_not_in_the_file() {
     assert!(found > 8, "the canary was in {found} snapshots with their texts");
 }
 
+/// Names say as much as texts: of folders, of files, and what a process was started with.
+#[test]
+fn a_canary_in_names_and_arguments_is_not_in_the_file() {
+    let machine = Machine::furnished();
+    let folder = machine.home().join(format!("my-{CANARY}-folder"));
+    fs::create_dir(&folder).unwrap();
+    let id = "cafe0000-0000-4000-8000-000000000001";
+    let prompt = json!({"type": "user", "timestamp": "2026-11-15T10:00:00.000Z", "cwd": folder, "sessionId": id,
+        "message": {"role": "user", "content": "go"}});
+    let project = format!(".claude/projects/{}", folder.to_str().unwrap().replace('/', "-"));
+    machine.write(&format!("{project}/{id}.jsonl"), &format!("{prompt}\n"));
+    machine.write(&format!(".pi/agent/sessions/--{CANARY}--/{CANARY}.jsonl"), &{
+        let header = json!({"type": "session", "version": 3, "id": "p1", "timestamp": "2026-11-15T10:00:00Z", "cwd": "/w"});
+        format!("{header}\n")
+    });
+    let argument = folder.join(format!("{CANARY}.txt"));
+    fs::write(&argument, "").unwrap();
+    let started = Command::new("tail")
+        .arg0("claude")
+        .arg("-f")
+        .arg(&argument)
+        .env_clear()
+        .env("HOME", machine.home())
+        .env("SOME_VARIABLE", CANARY)
+        .current_dir(&folder)
+        .spawn();
+    let agent = Agent::of(started.unwrap(), &machine, id, &folder);
+    let file = machine.home().join("x.snapshot");
+    for (with_text, more) in [(false, &[][..]), (true, &["--with-text"][..])] {
+        let path = file.with_extension(with_text.to_string());
+        let args = ["snapshot", path.to_str().unwrap(), "--since", "all", "--yes"];
+        let taken = machine.run(&[&args, more].concat());
+        assert_eq!(taken.code, Some(0), "{taken:?}");
+        let text = unpacked(&path).to_lowercase();
+        let at = text.find(CANARY).map(|at| &text[at.saturating_sub(200)..(at + 60).min(text.len())]);
+        assert_eq!(at.is_some(), with_text, "{at:?}");
+        let list = machine.json(&["--replay", path.to_str().unwrap(), "list", "--json"]);
+        assert_eq!(list["sessions"][0]["status"], "running", "the process was taken along: {list:#}");
+    }
+    drop(agent);
+}
+
 #[test]
 fn what_is_taken_is_confirmed_and_nothing_is_overwritten() {
     let machine = Machine::furnished();
@@ -347,6 +428,17 @@ fn what_is_taken_is_confirmed_and_nothing_is_overwritten() {
     let unasked = machine.run(&["snapshot", path, "--since", "all"]);
     assert!(unasked.code == Some(2) && unasked.err.contains("--yes"), "{unasked:?}");
     assert!(!file.exists());
+    // On a terminal it asks, and only a yes is one.
+    for (answer, is_written) in [("n\r", false), ("\r", false), ("y\r", true)] {
+        let mut command = machine.command(&["snapshot", path, DIED]);
+        let mut terminal = Pty::spawn(command.env("PATH", "/usr/bin:/bin"));
+        let asked = terminal.wait_for("[y/N]");
+        assert!(asked.contains("1 session") && !file.exists(), "{asked}");
+        terminal.send(answer);
+        let ended = until(Duration::from_mins(1), "the end of it", || terminal.try_wait());
+        assert_eq!((ended.success(), file.exists()), (is_written, is_written), "{answer:?}");
+    }
+    fs::remove_file(&file).unwrap();
     let taken = machine.run(&["snapshot", path, DIED, "--yes"]);
     assert_eq!(taken.code, Some(0), "{taken:?}");
     assert!(
@@ -492,7 +584,6 @@ fn a_database_of_somebody_else_is_refused_and_rows_are_only_values() {
     assert_eq!(list["sessions"][0]["name"], "'||load_extension('x')||'", "{shown:?}");
 }
 
-/// The cases that `cargo xtask replay` made of snapshots.
 /// How one source was heard, without how long it took.
 fn heard(list: &Value, adapter: &str) -> Value {
     let sources = list["sources"].as_array().unwrap();
@@ -587,6 +678,7 @@ fn a_gateway_is_asked_in_no_replay_and_says_so() {
     assert_eq!(gateway.connections(), connections, "nobody was asked");
 }
 
+/// The cases that `cargo xtask replay` made of snapshots.
 #[test]
 fn every_snapshot_that_became_a_case_is_answered_as_expected() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/recorded/snapshots");

@@ -55,14 +55,15 @@ fn theirs(program: &Path, agent: &str, home: &Path) -> Counts {
     ccusage.args([command, "daily", "--json", "--offline"]).env_clear().env("HOME", home).env("TZ", "UTC");
     ccusage.env("PATH", std::env::var_os("PATH").unwrap());
     let answer = ccusage.output().unwrap();
-    let report: Value = serde_json::from_slice(&answer.stdout).unwrap_or_default();
-    let part = |names: &[&str]| names.iter().find_map(|name| report["totals"][*name].as_u64()).unwrap_or(0);
-    [
-        part(&["inputTokens"]),
-        part(&["outputTokens"]),
-        part(&["cacheReadTokens", "cachedInputTokens"]),
-        part(&["cacheCreationTokens"]),
-    ]
+    // It answers also where nothing was spent: without an answer it failed, and counted nothing.
+    let failed = || format!("{agent} in {}: {answer:?}", home.display());
+    assert!(answer.status.success(), "{}", failed());
+    let report: Value = serde_json::from_slice(&answer.stdout).unwrap_or_else(|_| panic!("{}", failed()));
+    if report["daily"].as_array().is_some_and(Vec::is_empty) {
+        return [0; 4];
+    }
+    ["inputTokens", "outputTokens", "cacheReadTokens", "cacheCreationTokens"]
+        .map(|name| report["totals"][name].as_u64().unwrap_or_else(|| panic!("no {name}: {}", failed())))
 }
 
 #[test]

@@ -15,16 +15,29 @@ use serde_json::Value;
 use steer::{Scene, TIMEOUT};
 
 /// Every step of a plan at which the daemon may die.
-const POINTS: [&str; 9] = [
+///
+/// The second write of the fuses records that the plan is being carried out, the third that it is done.
+const POINTS: [&str; 20] = [
     "plan.begun",
     "plan.ready",
     "plan.launched",
     "plan.acted",
     "plan.told",
     "fuses.begin#2",
+    "fuses.written#2",
+    "fuses.synced#2",
     "fuses.renamed#2",
+    "fuses.done#2",
+    "launch.begin",
+    "launch.written",
+    "launch.synced",
+    "launch.renamed",
+    "launch.done",
     "fuses.begin#3",
+    "fuses.written#3",
+    "fuses.synced#3",
     "fuses.renamed#3",
+    "fuses.done#3",
 ];
 
 /// The full scenes are for the long run.

@@ -132,8 +132,14 @@ fn pattern(scene: &Scene) -> (String, PathBuf) {
 
 /// One session that died long ago, in a folder of its own, made of a recorded one.
 fn died_long_ago(scene: &Scene, pattern: &str, from: &Path, number: usize) -> (String, PathBuf) {
+    let cwd = scene.home.git_repo(&format!("round-{number}"));
+    died_in(&cwd, scene, pattern, from, number)
+}
+
+/// The same in this folder.
+fn died_in(cwd: &Path, scene: &Scene, pattern: &str, from: &Path, number: usize) -> (String, PathBuf) {
     let id = format!("dead0000-0000-4000-8000-{number:012}");
-    let cwd = fs::canonicalize(scene.home.git_repo(&format!("round-{number}"))).unwrap();
+    let cwd = fs::canonicalize(cwd).unwrap();
     let text = fs::read_to_string(from).unwrap();
     let recorded = fs::canonicalize(&scene.cwd).unwrap();
     let year = "2020-11-15T";
@@ -261,6 +267,40 @@ fn only_so_many_start_at_once_and_one_that_fails_keeps_nobody() {
     for (number, (_, file)) in lost.iter().enumerate() {
         assert_eq!(told(file, "to-all"), usize::from(number != 2));
     }
+
+    // Of two in one folder one goes on, and as long as it is there the other does not.
+    let _ = scene.agentctl(&["unlock", held.to_str().unwrap()]).ok();
+    let (beside, of_beside) = died_in(&held, &scene, &pattern, &kept, 4);
+    let recover = |more: &[&str]| {
+        let all = ["recover", "--yes", "--since", "all", "--jobs", "2", "--json", "--message"];
+        scene.agentctl(&[&all, more].concat())
+    };
+    let one_of_two = recover(&["[[hang]] to-one-of-two"]);
+    assert_eq!(one_of_two.code, Some(7), "{one_of_two:#?}");
+    let done = one_of_two.json();
+    let ids = |of: &str| -> Vec<String> {
+        done[of].as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap().to_owned()).collect()
+    };
+    let (went_on, left) = (ids("sessions"), ids("failed"));
+    let mut both = [went_on.clone(), left.clone()].concat();
+    both.sort_unstable();
+    assert_eq!((went_on.len(), both), (1, vec![lost[2].0.clone(), beside.clone()]), "{done:#}");
+    assert_eq!(scene.status(&went_on[0])["status"], "running");
+    assert_eq!(offered(&scene), left, "what was refused stays");
+    let refused = recover(&["[[text:no]] while-it-is-there", &left[0]]);
+    assert_eq!(refused.code, Some(7), "{refused:#?}");
+    assert!(
+        refused.json()["failed"][0]["error"].as_str().unwrap().contains(&went_on[0][..8]),
+        "{refused:#?}"
+    );
+    let _ = scene.agentctl(&["stop", &went_on[0]]).ok();
+    let _ = recover(&["[[text:gone on]] afterwards", &left[0]]).ok();
+    scene.wait_for_silence();
+    let file_of = |id: &str| if id == beside { &of_beside } else { &lost[2].1 };
+    let times = |id: &str, words: &str| told(file_of(id), words);
+    assert_eq!((times(&went_on[0], "to-one-of-two"), times(&left[0], "to-one-of-two")), (1, 0));
+    assert_eq!((times(&left[0], "while-it-is-there"), times(&left[0], "afterwards")), (0, 1));
+    assert!(offered(&scene).is_empty());
 }
 
 /// Somebody takes a session up while another one is being resumed: it is left alone, and the answer says so.

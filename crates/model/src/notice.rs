@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::session::{Pending, PendingKind, Session};
-use crate::status::Status;
+use crate::session::{Capability, Pending, PendingKind, Session};
+use crate::status::{Outcome, Status};
 use crate::text;
 
 /// The words of a request are cut to this many characters: a notice is read at a glance, `inbox` shows it whole.
@@ -41,6 +41,12 @@ pub enum Need {
 impl Notice {
     /// The needs of a session with this word (a status or an outcome). `id` is how the session is called in a command.
     pub fn of(session: &Session, word: &str, id: &str) -> Vec<Self> {
+        // A turn that its provider refused for a quota has failed, and what to do about it is known.
+        let is_failed = word == Outcome::Failed.as_str();
+        let limit = session.pending.iter().find(|pending| pending.kind == PendingKind::Limit);
+        if let Some(limit) = limit.filter(|_| is_failed) {
+            return vec![Self::of_request(session, limit, id)];
+        }
         if word != Status::Waiting.as_str() || session.pending.is_empty() {
             let need = Need::Word(word.to_owned());
             let identity = session.updated_at.map(|at| format!("{word} {at}"));
@@ -63,7 +69,7 @@ impl Notice {
             }
             PendingKind::Approval => (Need::Approval, format!("agentctl attach {id}")),
             PendingKind::Question => (Need::Question, format!("agentctl attach {id}")),
-            PendingKind::Limit => (Need::Limit, format!("agentctl resume {id} MESSAGE --at reset")),
+            PendingKind::Limit => (Need::Limit, goes_on(session, pending, &id)),
         };
         let since = pending.since.map(|since| format!("since {since}"));
         // While it waits nothing is written, so the last record names the wait where its beginning is not recorded. That
@@ -71,7 +77,11 @@ impl Notice {
         let after = || session.updated_at.map(|last| format!("after {last}"));
         let identity = pending.id.as_ref().map(|id| format!("request {id}")).or(since).or_else(after);
         let words = pending.summary.as_deref().or(session.status_detail.as_deref());
-        Self::new(session, need, words, command, identity)
+        let until = pending.limited_until.map(|until| match words {
+            Some(words) => format!("until {until}: {words}"),
+            None => format!("until {until}"),
+        });
+        Self::new(session, need, until.as_deref().or(words), command, identity)
     }
 
     fn new(
@@ -145,6 +155,17 @@ impl Notice {
             Need::Limit => false,
             Need::Word(word) => word == Status::Waiting.as_str(),
         }
+    }
+}
+
+/// The command with which a session goes on that its provider refused. Only one that nobody carries can be resumed, and
+/// only where its records say when the limit ends can that be waited for.
+fn goes_on(session: &Session, limit: &Pending, id: &str) -> String {
+    let at = if limit.limited_until.is_some() { " --at reset" } else { "" };
+    match session.status {
+        Status::Stopped => format!("agentctl resume {id} MESSAGE{at}"),
+        _ if session.capabilities.contains(&Capability::Send) => format!("agentctl send {id} MESSAGE"),
+        _ => format!("agentctl attach {id}"),
     }
 }
 
@@ -229,6 +250,38 @@ mod tests {
             ("codex in web failed", "401\nagentctl peek 5f0c")
         );
         assert_eq!(failed.identity.as_deref(), Some("failed 2026-11-15T07:00:00Z"));
+    }
+
+    #[test]
+    fn who_was_refused_by_its_provider_is_told_with_the_command_that_goes_on() {
+        let limited = |more: serde_json::Value, until: Option<&str>| {
+            let limit = serde_json::json!({"kind": "limit", "summary": "usage limit reached",
+                "since": "2026-11-15T07:00:00Z", "answerable": false, "id": null, "options": [], "limitedUntil": until});
+            let mut session = session(more);
+            session.pending = vec![serde_json::from_value(limit).unwrap()];
+            session
+        };
+        let stopped = || serde_json::json!({"status": "stopped", "outcome": "failed", "statusDetail": "usage limit reached"});
+        let until = Some("2026-11-15T12:30:00Z");
+        let [told] = Notice::of(&limited(stopped(), until), "failed", "box/5f0c").try_into().unwrap();
+        assert_eq!((told.title().as_str(), &told.need), ("codex in web has reached its limit", &Need::Limit));
+        let words = "until 2026-11-15T12:30:00Z: usage limit reached";
+        assert_eq!(told.body(), format!("{words}\nagentctl resume box/5f0c MESSAGE --at reset"));
+        assert_eq!(told.identity.as_deref(), Some("since 2026-11-15T07:00:00Z"));
+        assert!(!told.is_urgent(), "nobody has to do anything now");
+        // Without that time there is no reset to wait for.
+        let told = Notice::of(&limited(stopped(), None), "failed", "5f0c").remove(0);
+        assert_eq!(told.body(), "usage limit reached\nagentctl resume 5f0c MESSAGE");
+        // Who is still there cannot be resumed.
+        let command = |capabilities: &[&str]| {
+            let idle =
+                serde_json::json!({"status": "idle", "outcome": "failed", "capabilities": capabilities});
+            Notice::of(&limited(idle, until), "failed", "5f0c").remove(0).command
+        };
+        assert_eq!(command(&["send"]), "agentctl send 5f0c MESSAGE");
+        assert_eq!(command(&[]), "agentctl attach 5f0c");
+        let other = Notice::of(&limited(stopped(), until), "stopped", "5f0c").remove(0);
+        assert_eq!(other.need, Need::Word("stopped".to_owned()));
     }
 
     #[test]

@@ -35,11 +35,26 @@ pub use pattern::{Pattern, PatternError, Shown};
 /// Entries with names that stay the same when the conversation is read again.
 pub type NamedEntries = Vec<(String, Entry)>;
 
+/// What was read of a conversation, oldest first.
+#[derive(Debug, Default)]
+pub struct Records {
+    pub entries: NamedEntries,
+    /// What of it was not read, in words.
+    pub unread: Option<String>,
+}
+
+impl std::convert::From<NamedEntries> for Records {
+    /// All of it was read.
+    fn from(entries: NamedEntries) -> Self {
+        Self { entries, unread: None }
+    }
+}
+
 /// Whether a record with these bytes is wanted. A record that is not may be left out.
 pub type MayFit<'f> = &'f dyn Fn(&[u8]) -> bool;
 
 /// Reads the records of a conversation, or those that may fit.
-pub type ReadRecords<'a> = dyn Fn(MayFit<'_>) -> Result<NamedEntries, ReadError> + 'a;
+pub type ReadRecords<'a> = dyn Fn(MayFit<'_>) -> Result<Records, ReadError> + 'a;
 
 /// Reads the marks of a conversation since then.
 pub type ReadMarks<'a> = dyn Fn(Option<Timestamp>) -> Result<Vec<Mark>, ReadError> + 'a;
@@ -64,8 +79,8 @@ impl<'a> Conversation<'a> {
     }
 
     /// Records whose entries say all that they say about turns.
-    pub fn records(read: impl Fn(MayFit<'_>) -> Result<NamedEntries, ReadError> + 'a) -> Self {
-        Self::Records { read: Box::new(read), marks: None }
+    pub fn records<R: Into<Records>>(read: impl Fn(MayFit<'_>) -> Result<R, ReadError> + 'a) -> Self {
+        Self::Records { read: Box::new(move |may_fit| read(may_fit).map(Into::into)), marks: None }
     }
 }
 
@@ -99,7 +114,7 @@ pub struct Place {
 pub struct Searched {
     /// The newest places that fit, newest first.
     pub places: Vec<Place>,
-    /// Lines that may fit and cannot be read, in words.
+    /// What may fit and was not read, in words: lines that are damaged, or a part that is too far back.
     pub unread: Option<String>,
 }
 
@@ -109,9 +124,11 @@ pub fn search(conversation: &Conversation<'_>, search: &Search<'_>) -> Result<Se
     match conversation {
         Conversation::Nothing => {}
         Conversation::Records { read, .. } => {
-            for (name, entry) in read(&sieve(search.pattern))? {
+            let records = read(&sieve(search.pattern))?;
+            for (name, entry) in records.entries {
                 found.take(|| name.clone(), &entry);
             }
+            found.left_out = records.unread;
         }
         Conversation::Lines { path, parse, compressed, .. } => {
             let failed = |error: io::Error| ReadError::new(path, error);
@@ -171,12 +188,15 @@ struct Found<'s, 'q> {
     broken: u64,
     /// How many lines were too long to be read.
     too_long: u32,
+    /// What the reader of the records left out.
+    left_out: Option<String>,
 }
 
 impl<'s, 'q> Found<'s, 'q> {
     fn of(search: &'s Search<'q>) -> Self {
         let (places, wanted) = (VecDeque::new(), search.limit);
-        Self { search, places, wanted, is_readable: false, is_empty: true, broken: 0, too_long: 0 }
+        let (is_readable, is_empty, left_out) = (false, true, None);
+        Self { search, places, wanted, is_readable, is_empty, broken: 0, too_long: 0, left_out }
     }
 
     /// Searches all lines; those after the cut first.
@@ -230,7 +250,7 @@ impl<'s, 'q> Found<'s, 'q> {
         let broken = || counted(usize::try_from(self.broken).unwrap_or(usize::MAX), "line", "lines");
         let too_long = || counted(usize::try_from(self.too_long).unwrap_or(usize::MAX), "line", "lines");
         match (self.broken, self.too_long) {
-            (0, 0) => None,
+            (0, 0) => self.left_out.clone(),
             (0, _) => Some(format!("{} too long to be read", too_long())),
             (_, 0) => Some(format!("{} that may fit cannot be read", broken())),
             _ => Some(format!("{} that may fit cannot be read, {} too long", broken(), too_long())),
@@ -263,7 +283,7 @@ pub fn read_around(
     match conversation {
         Conversation::Nothing => Ok(None),
         Conversation::Records { read, .. } => {
-            let entries = read(&|_| true)?;
+            let entries = read(&|_| true)?.entries;
             let Some(at) = entries.iter().position(|(name, _)| name == position) else { return Ok(None) };
             let (from, to) = (at.saturating_sub(before), (at + 1).saturating_add(after).min(entries.len()));
             let shown = entries.into_iter().skip(from).take(to - from).map(|(_, entry)| entry).collect();

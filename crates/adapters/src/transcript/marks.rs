@@ -40,7 +40,7 @@ pub fn marks(
         Conversation::Nothing => Ok(Vec::new()),
         Conversation::Records { read, marks } => match marks {
             Some(marks) => marks(since),
-            None => Ok(read(&|_| true)?.iter().filter_map(|(_, entry)| of_entry(entry)).collect()),
+            None => Ok(read(&|_| true)?.entries.iter().filter_map(|(_, entry)| of_entry(entry)).collect()),
         },
         Conversation::Lines { path, marks, compressed, .. } => {
             let failed = |error: io::Error| ReadError::new(path, error);

@@ -4,6 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
+use crate::judge::{counted, judged};
 use crate::machine::Machine;
 use crate::{ONE, TWO, by_session, prompt, reply, rows, transcript};
 
@@ -120,14 +121,16 @@ fn turn(at: &str) -> String {
     format!("{began}\n{context}\n")
 }
 
-/// ccusage#897, #950, #1349: files of forked threads and sub-agents begin with the records of their parent.
+/// ccusage#897, #950, #1349, tokscale#679: files of forked threads and sub-agents begin with the records of their
+/// parent, with its first record or without. codeburn#413: each of them reaches the same total by a call of its own.
 #[test]
 fn a_replayed_history_of_codex_counts_in_its_own_thread_alone() {
     let machine = Machine::empty();
-    let [parent, fork, child] = [
+    let [parent, fork, child, silent] = [
         "01a1d000-0000-7000-8000-000000000001",
         "01a1d000-0000-7000-8000-000000000002",
         "01a1d000-0000-7000-8000-000000000003",
+        "01a1d000-0000-7000-8000-000000000004",
     ];
     let place = |id: &str| format!(".codex/sessions/2026/11/10/rollout-2026-11-10T10-00-00-{id}.jsonl");
     let history = |at: &dyn Fn(u32) -> String| {
@@ -138,40 +141,76 @@ fn a_replayed_history_of_codex_counts_in_its_own_thread_alone() {
     let own = history(&|round| format!("2026-11-10T10:{round:02}:00.000Z"));
     machine.write(&place(parent), &[meta(parent, TEN, &json!({})), own].concat());
     let replay = history(&|round| format!("2026-11-10T12:00:00.{:03}Z", 10 + round));
-    for (id, more) in [
-        (fork, json!({"forked_from_id": parent})),
-        (child, json!({"source": {"subagent": {"thread_spawn": {"parent_thread_id": parent, "depth": 1}}}})),
+    let spawned = json!({"source": {"subagent": {"thread_spawn": {"parent_thread_id": parent, "depth": 1}}}});
+    let embedded = meta(parent, TWELVE, &json!({}));
+    for (id, more, embedded) in [
+        (fork, json!({"forked_from_id": parent}), embedded.as_str()),
+        (child, spawned.clone(), embedded.as_str()),
+        (silent, spawned, ""),
     ] {
         let work =
             [turn("2026-11-10T12:30:00.000Z"), counter("2026-11-10T12:30:09.000Z", (2700, 25), (700, 5))];
-        let text = [meta(id, TWELVE, &more), meta(parent, TWELVE, &json!({})), replay.clone(), work.concat()];
+        let text = [&meta(id, TWELVE, &more), embedded, &replay, &work.concat()];
         machine.write(&place(id), &text.concat());
     }
-    assert_eq!(tokens_in(&by_session(&machine)), [(parent, 2000), (fork, 700), (child, 700)]);
+    let report = by_session(&machine);
+    assert_eq!(tokens_in(&report), [(parent, 2000), (fork, 700), (child, 700), (silent, 700)]);
+    assert_eq!(vec![counted(&report)], judged(&[&machine]), "as the slow counter has it");
     // Without the parent, too.
     fs::remove_file(machine.home().join(place(parent))).unwrap();
-    assert_eq!(tokens_in(&by_session(&machine)), [(fork, 700), (child, 700)]);
+    assert_eq!(tokens_in(&by_session(&machine)), [(fork, 700), (child, 700), (silent, 700)]);
+    // A plain list does not read the copies, and says nothing rather than what the parent spent.
+    for session in
+        machine.json(&["list", "--since", "all", "--all-agents", "--json"])["sessions"].as_array().unwrap()
+    {
+        assert_eq!(session["tokens"], Value::Null, "{session:#}");
+    }
 }
 
-/// ccusage#1698: an extension of Pi writes transcripts of its own into the folder of the sessions.
+/// ccusage#1698: an extension of Pi lets sub-agents write sessions into the folder of their session, fresh ones and forks,
+/// and copies of them beside those.
 #[test]
-fn artifacts_beside_the_sessions_of_pi_are_no_sessions() {
+fn sub_agents_beside_the_sessions_of_pi_count_once() {
     let machine = Machine::empty();
     let folder = ".pi/agent/sessions/--w--";
     let id = "01a1d000-0000-7000-8000-00000000000a";
-    let header = json!({"type": "session", "version": 3, "id": id, "timestamp": TEN, "cwd": "/w"});
-    let call = |id: &str| {
+    let [fresh, fork] = ["01a1d000-0000-7000-8000-00000000000b", "01a1d000-0000-7000-8000-00000000000c"];
+    let header =
+        |id: &str, at: &str| json!({"type": "session", "version": 3, "id": id, "timestamp": at, "cwd": "/w"});
+    let call = |id: &str, at: &str| {
         let usage =
             json!({"input": 100, "output": 10, "cacheRead": 0, "cacheWrite": 0, "cost": {"total": 0.5}});
         let message =
             json!({"role": "assistant", "content": [], "provider": "fake", "model": "m", "usage": usage});
-        format!("{}\n", json!({"type": "message", "id": id, "timestamp": TEN, "message": message}))
+        format!("{}\n", json!({"type": "message", "id": id, "timestamp": at, "message": message}))
     };
-    let session = format!("{header}\n{}", call("aaaaaaaa"));
+    let session = format!("{}\n{}", header(id, TEN), call("aaaaaaaa", TEN));
     machine.write(&format!("{folder}/2026-11-10T10-00-00-000Z_{id}.jsonl"), &session);
     let artifact = json!({"version": 1, "recordType": "message", "message": {"role": "assistant", "usage": {"input": 100}}});
     let inside = format!("{folder}/2026-11-10T10-00-00-000Z_{id}");
     machine
         .write(&format!("{inside}/subagent-artifacts/r_worker_0_transcript.jsonl"), &format!("{artifact}\n"));
+    machine.write(&format!("{inside}/notes.jsonl"), "no record at all\n");
     assert_eq!(tokens_in(&by_session(&machine)), [(id, 100)]);
+    machine.write(
+        &format!("{inside}/r1/run-0/session.jsonl"),
+        &format!("{}\n{}{}", header(fresh, ELEVEN), call("b1", ELEVEN), call("b2", TWELVE)),
+    );
+    let mut forked = header(fork, ELEVEN);
+    forked["parentSession"] = machine.home().join(format!("{inside}.jsonl")).to_str().unwrap().into();
+    machine.write(
+        &format!("{inside}/forks/2026-11-10T11-00-00-000Z_{fork}.jsonl"),
+        &format!("{forked}\n{}{}", call("aaaaaaaa", TEN), call("c1", TWELVE)),
+    );
+    let report = by_session(&machine);
+    assert_eq!(tokens_in(&report), [(id, 100), (fresh, 200), (fork, 100)]);
+    assert_eq!(vec![counted(&report)], judged(&[&machine]), "as the slow counter has it");
+    assert_eq!(report["sources"].to_string().matches("partial").count(), 0, "{report:#}");
+    // They are sub-agents: a plain list has the session that started them.
+    let listed = |more: &[&str]| {
+        let list = machine.json(&[&["list", "--since", "all", "--json"], more].concat());
+        list["sessions"].as_array().unwrap().iter().map(|row| row["parentId"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(listed(&[]), [Value::Null]);
+    assert_eq!(listed(&["--all-agents"]).iter().filter(|parent| **parent == id).count(), 2);
 }

@@ -28,15 +28,15 @@ fn copy(from: &Path, to: &Path) {
 }
 
 /// What the judge counts below each of these homes.
-fn judged(homes: &[Machine]) -> Vec<Counts> {
+pub(crate) fn judged(homes: &[&Machine]) -> Vec<Counts> {
     let mut judge = Command::new("python3");
-    judge.arg(root().join("tools/count-usage")).args(homes.iter().map(Machine::home));
+    judge.arg(root().join("tools/count-usage")).args(homes.iter().map(|machine| machine.home()));
     let judge = judge.output().unwrap();
     assert!(judge.status.success(), "{}", String::from_utf8_lossy(&judge.stderr));
     String::from_utf8(judge.stdout).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-fn counted(report: &Value) -> Counts {
+pub(crate) fn counted(report: &Value) -> Counts {
     let row = |row: &Value| {
         let part = |name: &str| row["tokens"][name].as_u64();
         let name = format!("{} {}", row["adapter"].as_str().unwrap(), row["key"].as_str().unwrap());
@@ -48,7 +48,7 @@ fn counted(report: &Value) -> Counts {
 #[test]
 fn every_recorded_session_is_counted_as_the_slow_counter_does() {
     let (mut names, mut homes) = (Vec::new(), Vec::new());
-    for agent in ["claude-code", "codex", "copilot", "gemini", "kimi", "opencode", "pi", "qwen"] {
+    for agent in ["claude-code", "codex", "copilot", "gemini", "kimi", "opencode", "pi", "pi-rust", "qwen"] {
         let folder = root().join("recorded").join(agent);
         let expected = fs::read(folder.join("expected.json")).unwrap_or_else(|_| b"{}".to_vec());
         let expected: Value = serde_json::from_slice(&expected).unwrap();
@@ -65,7 +65,7 @@ fn every_recorded_session_is_counted_as_the_slow_counter_does() {
         }
     }
     let mut sessions = 0;
-    for ((name, machine), judged) in names.iter().zip(&homes).zip(judged(&homes)) {
+    for ((name, machine), judged) in names.iter().zip(&homes).zip(judged(&homes.iter().collect::<Vec<_>>())) {
         let report = machine.json(&["usage", "--by", "session", "--json"]);
         assert_eq!(counted(&report), judged, "{name}");
         sessions += judged.len();

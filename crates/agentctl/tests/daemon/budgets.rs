@@ -2,8 +2,9 @@
 //! daemon, and never fire on what was not heard.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use agentctl_testkit::{Background, Output, Signal, skip, until, until_seen};
 use serde_json::{Value, json};
@@ -12,6 +13,9 @@ use crate::events::Listener;
 use crate::house::{House, SOON};
 use crate::stand_in::StandIn;
 use crate::webhooks::Receiver;
+
+/// Well after the ten seconds that a session has, and before the daemon would look at budgets without a reason.
+const STOPPED_BY: Duration = Duration::from_secs(25);
 
 /// A house in which a token costs a dollar.
 fn house() -> House {
@@ -89,7 +93,9 @@ fn a_budget_stops_the_sessions_of_its_folder_and_refuses_more() {
     until(SOON, "the end of who works", || works.has_ended().then_some(()));
     until(SOON, "the end of who rests", || rests.has_ended().then_some(()));
     let spent = until_budget(&house, &day["id"], "it to be spent", |now| now["stage"] == "spent");
-    assert!(daemon.stderr().contains("interrupts 1 session"), "first the clean way: {}", daemon.stderr());
+    // Who works is interrupted at once, so that ten seconds later only who rests is left to be stopped.
+    let log = daemon.stderr();
+    assert!(log.contains("interrupts 1 session") && log.contains("stops 1 session"), "{log}");
     assert_eq!((&spent["spent"]["cost"], &spent["spent"]["blind"]), (&13.0.into(), &json!([])));
     assert_eq!((budget(&house, &of_codex["id"])["spent"]["tokens"].as_u64()), Some(0));
     assert_eq!(budget(&house, &week["id"])["stage"], "set");
@@ -105,27 +111,25 @@ fn a_budget_stops_the_sessions_of_its_folder_and_refuses_more() {
     let mut late = StandIn::start_in(&house.home, &site);
     until(SOON, "the end of a late one", || late.has_ended().then_some(()));
 
-    let check_refusals = |why: &str| {
-        for refused in [
-            launch(&house, &site),
-            launch(&house, &site.join("src")),
-            house.run(&["resume", &works.id, "go on"]),
-            house.home.agentctl(&["resume", &works.id, "go on"]),
-        ] {
-            assert_eq!(refused.code, Some(7), "{why}: {refused:#?}");
-            assert!(refused.stderr.contains("$13.00 of $12.00 this day"), "{why}: {refused:#?}");
-        }
-        let body = json!({"adapter": "claude-code", "prompt": "x", "cwd": site});
-        let problem = house.write("POST", "/v1/sessions", &body.to_string());
-        assert_eq!((problem.status, &problem.json()["code"]), (409, &"refused".into()), "{why}");
-    };
-    check_refusals("spent");
+    let lost = lost_in(&house, &site);
+    let check_refusals =
+        |why: &str, figure: &str| refuses_all(&house, &site, [&works.id, &lost], why, figure);
+    check_refusals("spent", "$13.00");
     let free = launch(&house, &other);
     assert!(!free.stderr.contains("is spent"), "{free:#?}");
+    is_refused_at_its_time(&house, &works.id, "$13.00 of $12.00 this day");
     daemon.signal(Signal::KILL);
     drop(daemon);
-    let again = house.daemon(&[]);
-    check_refusals("after the daemon was killed");
+    // One that was opened while no daemon ran rests, and nobody can make it work.
+    let mut opened = StandIn::start_in(&house.home, &site);
+    opened.finish();
+    let again = house.daemon_with(&[], &[("OF_A_TEST_API_KEY", "another")]);
+    for said in [house.home.agentctl(&["send", &opened.id, "go"]), house.run(&["send", &opened.id, "go"])] {
+        assert!(said.code == Some(7) && said.stderr.contains("$15.00 of $12.00 this day"), "{said:#?}");
+    }
+    check_refusals("after the daemon was killed", "$15.00");
+    assert!(!opened.has_ended(), "it only rests");
+    assert!(!plan(&house, &works.id, "another").stderr.contains("does not have"), "this daemon has it");
 
     // What cannot be heard is not unspent.
     let (root, away) = (house.home.path().join(".claude"), house.home.path().join("away"));
@@ -137,7 +141,7 @@ fn a_budget_stops_the_sessions_of_its_folder_and_refuses_more() {
     assert!(refused.code == Some(7) && refused.stderr.contains("is spent"), "{refused:#?}");
     fs::remove_file(&root).unwrap();
     fs::rename(&away, &root).unwrap();
-    check_refusals("heard again");
+    check_refusals("heard again", "$15.00");
 
     let raised = set(&house, &site, &["--max-cost", "50", "--per", "day"]);
     assert_ne!(raised["id"], day["id"]);
@@ -145,7 +149,7 @@ fn a_budget_stops_the_sessions_of_its_folder_and_refuses_more() {
     assert!(!free.stderr.contains("is spent"), "{free:#?}");
     let mut goes_on = StandIn::start_in(&house.home, &site);
     goes_on.spend(2);
-    until_budget(&house, &raised["id"], "it to be counted", |now| now["spent"]["cost"] == 15.0);
+    until_budget(&house, &raised["id"], "it to be counted", |now| now["spent"]["cost"] == 17.0);
     assert!(!goes_on.has_ended() && !elsewhere.has_ended());
 
     // Each is named by its id; the folder alone names several.
@@ -159,8 +163,66 @@ fn a_budget_stops_the_sessions_of_its_folder_and_refuses_more() {
     for id in [&raised["id"], &of_codex["id"], &week["id"]] {
         let _ = house.run(&["fuse", "cancel", id.as_str().unwrap()]).ok();
     }
-    assert_eq!(house.run(&["fuses", "--json"]).ok().json()["fuses"], json!([]));
+    let left = house.run(&["fuses", "--json"]).ok().json()["fuses"].as_array().unwrap().clone();
+    assert!(left.iter().all(|fuse| fuse["resume"].is_object()), "{left:#?}");
     drop(again);
+}
+
+/// Nothing that would spend more in this folder is done: no launch, no resume of the first of these sessions, and the
+/// second, which was lost, is not recovered.
+#[track_caller]
+fn refuses_all(house: &House, site: &Path, [works, lost]: [&str; 2], why: &str, figure: &str) {
+    let spent = format!("{figure} of $12.00 this day");
+    for refused in [
+        launch(house, site),
+        launch(house, &site.join("src")),
+        house.run(&["resume", works, "go on"]),
+        house.home.agentctl(&["resume", works, "go on"]),
+    ] {
+        assert_eq!(refused.code, Some(7), "{why}: {refused:#?}");
+        assert!(refused.stderr.contains(&spent), "{why}: {refused:#?}");
+    }
+    let recover = house.run(&["recover", "--yes", lost, "--json"]);
+    assert_eq!(recover.code, Some(7), "{why}: {recover:#?}");
+    assert!(recover.json()["failed"][0]["error"].to_string().contains(&spent), "{why}: {recover:#?}");
+    let body = json!({"adapter": "claude-code", "prompt": "x", "cwd": site});
+    let problem = house.write("POST", "/v1/sessions", &body.to_string());
+    assert_eq!((problem.status, &problem.json()["code"]), (409, &"refused".into()), "{why}");
+}
+
+/// Plans a resume from an environment with a key in it.
+fn plan(house: &House, id: &str, words: &str) -> Output {
+    let mut command = house.home.agentctl_command(&["resume", id, "--at", "+1s", words]);
+    command.env_remove("AGENTCTL_NO_DAEMON").env("OF_A_TEST_API_KEY", "k-of-the-test");
+    house.home.run(command).ok()
+}
+
+/// A plan is refused when its time has come, and stays with its reason. What it keeps is nobody else's business.
+fn is_refused_at_its_time(house: &House, id: &str, spent: &str) {
+    let planned = plan(house, id, "after the budget");
+    assert!(planned.stderr.contains("does not have OF_A_TEST_API_KEY"), "{planned:#?}");
+    let book = house.home.agentctl_home().join("fuses.json");
+    assert_eq!(fs::metadata(&book).unwrap().permissions().mode() & 0o777, 0o600);
+    let kept = fs::read_to_string(&book).unwrap();
+    assert!(kept.contains("after the budget") && !kept.contains("k-of-the-test"), "{kept}");
+    let refused = until_seen(SOON, "a plan that was refused", || {
+        let fuses = house.run(&["fuses", "--json"]).ok().json();
+        let plan = fuses["fuses"].as_array().unwrap().iter().find(|fuse| fuse["resume"].is_object()).cloned();
+        plan.filter(|plan| plan["resume"]["problem"].is_string()).ok_or_else(|| format!("{fuses:#}"))
+    });
+    assert!(refused["resume"]["problem"].to_string().contains(spent), "{refused:#}");
+    let _ = house.run(&["fuse", "cancel", refused["id"].as_str().unwrap()]).ok();
+}
+
+/// A session in this folder that died long before this boot.
+fn lost_in(house: &House, folder: &Path) -> String {
+    let (id, cwd) = ("dead0000-0000-4000-8000-000000000001", folder.to_str().unwrap());
+    let prompt = json!({"type": "user", "uuid": "u1", "sessionId": id, "cwd": cwd,
+        "timestamp": "2020-11-15T10:00:00.000Z", "message": {"role": "user", "content": "do it"}});
+    let project = house.home.path().join(".claude/projects").join(cwd.replace('/', "-"));
+    fs::create_dir_all(&project).unwrap();
+    fs::write(project.join(format!("{id}.jsonl")), format!("{prompt}\n")).unwrap();
+    id.to_owned()
 }
 
 #[test]
@@ -198,6 +260,14 @@ fn what_has_no_price_makes_a_budget_blind_and_fires_nothing() {
     fs::rename(&away, &root).unwrap();
     until_budget(&house, &tokens["id"], "it to be heard again", |now| now["spent"]["tokens"] == 1_000_000);
     assert!(!agent.has_ended());
+
+    // Who only rests is stopped ten seconds after the budget was spent, although nothing changes meanwhile.
+    agent.finish();
+    until(SOON, "it to rest", || {
+        (house.run(&["status", &agent.id, "--json"]).json()["status"] == "idle").then_some(())
+    });
+    set(&house, &site, &["--max-tokens", "1000", "--per", "week"]);
+    until(STOPPED_BY, "the end of who rests", || agent.has_ended().then_some(()));
 }
 
 /// The budget of a folder as it lies on disk.

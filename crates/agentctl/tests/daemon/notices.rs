@@ -148,6 +148,22 @@ fn each_provider_gets_its_own_shape_and_words_only_where_it_may() {
         let log = fs::read_to_string(house.home.agentctl_home().join("daemon.log")).unwrap();
         if log.contains("500") { Ok(log) } else { Err(log) }
     });
+    // A session that its provider refused says until when, and how it goes on then.
+    let mut refused = StandIn::start_in(&house.home, &folder);
+    is_seen(&house, 2);
+    refused.is_refused(4_102_444_800);
+    // As long as it works it is not at its limit, whatever was recorded last.
+    let now = house.home.agentctl(&["status", &refused.id, "--json"]).ok().json();
+    assert_eq!((&now["status"], &now["pending"]), (&json!("running"), &json!([])), "{now:#}");
+    refused.kill();
+    let words = providers.telegram.accepted(4).remove(3);
+    let words = body(&words)["text"].as_str().unwrap().to_owned();
+    assert!(
+        words.starts_with(&format!("{title} has reached its limit\nuntil 2100-01-01T00:00:00Z: ")),
+        "{words}"
+    );
+    let command = format!("agentctl resume {} MESSAGE --at reset", refused.id);
+    assert!(words.ends_with(&command), "{words}");
     let shown = house.run(&["config", "show", "--json"]).ok().stdout
         + &house.run(&["daemon", "status", "--json"]).ok().stdout;
     let told = fs::read_to_string(house.home.agentctl_home().join("notices.json")).unwrap();

@@ -90,6 +90,14 @@ impl StandIn {
         self.record(&json!({"type": "assistant", "message": reply}));
     }
 
+    /// Its provider refuses for a quota, which is free again at this second. Whoever asks its registry is told that it works.
+    pub(crate) fn is_refused(&self, until: i64) {
+        let reply = json!({"role": "assistant", "model": "<synthetic>", "stop_reason": "stop_sequence",
+            "content": [{"type": "text", "text": "You've hit your limit"}]});
+        self.record(&json!({"type": "assistant", "isApiErrorMessage": true, "apiErrorStatus": 429,
+            "quotaLimits": {"status": "rejected", "resetsAt": until}, "message": reply}));
+    }
+
     /// Whether it has been ended.
     pub(crate) fn has_ended(&mut self) -> bool {
         self.child.as_mut().is_none_or(|child| child.try_wait().unwrap().is_some())

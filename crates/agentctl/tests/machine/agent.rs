@@ -24,6 +24,11 @@ impl Agent {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
+        Self::of(child, home, id, cwd)
+    }
+
+    /// This process works on it.
+    pub(crate) fn of(child: Child, home: &impl AsRef<Path>, id: &str, cwd: &Path) -> Self {
         let agent = Self { child, id: id.to_owned(), cwd: cwd.to_str().unwrap().to_owned() };
         agent.says(home, r#""status":"busy""#);
         agent

@@ -77,6 +77,12 @@ fn an_unknown_and_a_missing_agent_fail_only_their_slots() {
         ids(&scene.agentctl(&["list", "-a", "--group", "g-other", "--json"]).ok().json()["sessions"])
             .is_empty()
     );
+    let searched = |group: &str| {
+        let found = scene.agentctl(&["search", "side by side", "--group", group, "--files-with"]);
+        (found.code, found.stdout)
+    };
+    assert_eq!(searched(group), (Some(0), format!("{id}\n")));
+    assert_eq!(searched("g-other"), (Some(1), String::new()), "its words stand in another group");
     let groups = scene.agentctl(&["group", "list", "--json"]).ok().json();
     assert_eq!(
         (&groups["groups"][0]["group"], &groups["groups"][0]["slots"][0]["status"]),

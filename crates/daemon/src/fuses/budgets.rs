@@ -40,8 +40,8 @@ struct Look {
     took: Duration,
     changes: u64,
     budgets: BTreeSet<String>,
-    /// A session was interrupted and is to be looked at again.
-    is_acting: bool,
+    /// When what was begun is to be continued, whether something has changed by then or not.
+    due: Option<Instant>,
 }
 
 impl Budgets {
@@ -54,10 +54,11 @@ impl Budgets {
         let changes = shared.live.changes();
         let ids: BTreeSet<String> = budgets.iter().map(|budget| budget.id.clone()).collect();
         if let Some(last) = self.last.as_ref().filter(|last| last.budgets == ids) {
-            let pause = PAUSE.max(last.took * SHARE);
-            let is_due = last.changes != changes || last.is_acting || last.began.elapsed() >= LONGEST;
-            if !is_due || last.began.elapsed() < pause {
-                return PAUSE;
+            let has_changed = last.changes != changes || last.began.elapsed() >= LONGEST;
+            let has_rested = last.began.elapsed() >= rest(last.took);
+            let left = last.due.map(|due| due.saturating_duration_since(Instant::now()));
+            if left != Some(Duration::ZERO) && !(has_changed && has_rested) {
+                return left.map_or(PAUSE, |left| left.min(PAUSE));
             }
         }
         let began = Instant::now();
@@ -70,10 +71,25 @@ impl Budgets {
             }
         }
         self.interrupted.retain(|(id, _), _| ids.contains(id));
-        let is_acting = !self.interrupted.is_empty()
-            || budgets.iter().any(|budget| matches!(budget.stage, Stage::Reached | Stage::Interrupted));
-        self.last = Some(Look { began, took, changes, budgets: ids, is_acting });
+        let due = self.due(shared, &ids, rest(took));
+        self.last = Some(Look { began, took, changes, budgets: ids, due });
         PAUSE
+    }
+
+    /// When the next session is to be stopped, or the next step taken that could not be recorded. It is asked of the
+    /// budgets as they are after the look.
+    fn due(&self, shared: &Arc<Shared>, budgets: &BTreeSet<String>, rest: Duration) -> Option<Instant> {
+        let now = Instant::now();
+        let of_budget = |budget: Fuse| match budget.stage {
+            Stage::Reached => Some(now + rest),
+            Stage::Interrupted => {
+                let since = clock::now().duration_since(budget.stage_at).unsigned_abs();
+                Some(now + GRACE.checked_sub(since).unwrap_or(rest))
+            }
+            _ => None,
+        };
+        let stages = budgets.iter().filter_map(|id| shared.fuses.get(id)).filter_map(of_budget);
+        stages.chain(self.interrupted.values().map(|at| *at + GRACE)).min()
     }
 
     fn advance(&mut self, shared: &Arc<Shared>, budget: &Fuse, state: &BudgetState) -> io::Result<()> {
@@ -136,6 +152,11 @@ impl Budgets {
         act(shared, budget, &new, Deed::Interrupt);
         self.interrupted.extend(late.iter().chain(&new).map(|one| (known(one), Instant::now())));
     }
+}
+
+/// The pause after a look that took this long.
+fn rest(took: Duration) -> Duration {
+    PAUSE.max(took * SHARE)
 }
 
 /// Tells that the budget is spent, and interrupts who works.

@@ -1,8 +1,10 @@
 //! Reading a conversation: at once, as it grows, and its usage added up.
 
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 
-use agentctl_fleet::{Purpose, Selector};
+use agentctl_adapters::search::Pattern;
+use agentctl_fleet::{Purpose, SearchQuery, Selector, Since, Told};
 use agentctl_model::Entry;
 use serde_json::{Value, json};
 
@@ -86,6 +88,65 @@ fn a_long_conversation_is_added_up_page_by_page() {
         assert_eq!(told.prompt.as_deref(), Some("the prompt"));
         assert_eq!(told.last_message.as_deref(), Some("answer 39"));
     }
+}
+
+/// A gateway is searched page by page, every hit opens where it stands, and what is too far back is not called searched.
+#[test]
+fn a_conversation_of_a_gateway_is_searched_as_far_back_as_it_is_read() {
+    let scene = Scene::set();
+    let key = "agent:main:x";
+    let said = |number: usize| {
+        json!({"role": if number.is_multiple_of(2) { "user" } else { "assistant" }, "content": format!("message {number}"),
+            "timestamp": 1000 + number, "__openclaw": {"id": format!("m{number}")}})
+    };
+    scene.ledger().rows = vec![json!({"key": key, "hasActiveRun": false, "workspaceDir": "/w"})];
+    scene.ledger().messages = HashMap::from([(key.to_owned(), (0..60).map(said).collect())]);
+    let fleet = fleet(vec![root(&scene.gateway)], PATIENT);
+    let search = |words: &[&str]| {
+        let words: Vec<String> = words.iter().map(ToString::to_string).collect();
+        let asked = SearchQuery {
+            pattern: Pattern::new(&words, false, false).unwrap(),
+            roles: Vec::new(),
+            adapters: Vec::new(),
+            folders: Vec::new(),
+            group: None,
+            since: Since::Ever,
+            limit: 1000,
+            around: 0,
+            once: false,
+        };
+        let mut hits = Vec::new();
+        let end = fleet.search(&asked, &mut |told| {
+            if let Told::Hit(hit) = told {
+                hits.push(*hit);
+            }
+            ControlFlow::Continue(())
+        });
+        (hits, end)
+    };
+    let (found, _) =
+        fleet.find(&Selector { text: key.into(), ..Selector::default() }, Purpose::Show).unwrap();
+    for page in [1000, 7] {
+        scene.ledger().history_page = Some(page);
+        let (hits, end) = search(&["message"]);
+        assert!(end.heard_all(), "pages of {page}: {:?}", end.sources);
+        let lines: Vec<&str> = hits.iter().map(|hit| hit.line.as_str()).collect();
+        let all: Vec<String> = (0..60).rev().map(|number| format!("message {number}")).collect();
+        assert_eq!(lines, all, "pages of {page}, newest first");
+        for hit in &hits {
+            let (around, at) = fleet.read_around(&found, &hit.hit, (1, 1)).unwrap().unwrap();
+            assert_eq!(around[at].text, hit.line, "pages of {page}: {}", hit.hit);
+        }
+    }
+    assert_eq!(search(&["message", "59"]).0.len(), 1, "both words");
+    // With one message a page the oldest ten are beyond what is read.
+    scene.ledger().history_page = Some(1);
+    let (hits, end) = search(&["message"]);
+    assert_eq!((hits.len(), end.heard_all()), (50, false), "{:?}", end.sources);
+    let (hits, end) = search(&["nowhere"]);
+    assert_eq!((hits.len(), end.heard_all()), (0, false), "it may stand in what was not read");
+    let words = end.sources[0].warnings.concat();
+    assert_eq!(words, "agent:main:x: what is older than its newest 50 pages was not read");
 }
 
 /// Large messages are requested in smaller parts. A single one that is too large costs the totals of its session, and

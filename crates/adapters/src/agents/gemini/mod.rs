@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 
 use agentctl_model::{Capability, Entry, Harvest, Joined, KernelView, Process, ProcessHead};
 
+use crate::search::NamedEntries;
 use crate::transcript::folder::harvest_of;
 use crate::transcript::gather::{add_drift, read_all};
 use crate::transcript::jsonl::follow::{Follow, JsonlFollower, ReadOnce};
@@ -99,7 +100,11 @@ impl Adapter for Gemini {
         let place = place.to_owned();
         Conversation::records(move |_| {
             let all = last_entries(&place, usize::MAX).map_err(|error| ReadError::new(&place, error))?;
-            Ok(all.into_iter().enumerate().map(|(index, entry)| (index.to_string(), entry)).collect())
+            Ok(all
+                .into_iter()
+                .enumerate()
+                .map(|(index, entry)| (index.to_string(), entry))
+                .collect::<NamedEntries>())
         })
     }
 

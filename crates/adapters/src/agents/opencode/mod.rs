@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Process, ProcessHead, Stamp};
 
+use crate::search::Records;
 use crate::sqlite::excerpt::Tables;
 use crate::{
     Adapter, Card, Control, Conversation, Follow, Line, Looks, MayFit, ReadError, Root, Scope, Trace,
@@ -109,7 +110,7 @@ impl Adapter for OpenCode {
         let (place, id) = (place.to_owned(), id.to_owned());
         let (again, same) = (place.clone(), id.clone());
         Conversation::Records {
-            read: Box::new(move |may_fit| follow::read_all(&place, &id, may_fit)),
+            read: Box::new(move |may_fit| follow::read_all(&place, &id, may_fit).map(Records::from)),
             marks: Some(Box::new(move |since| marks::read_marks(&again, &same, since))),
         }
     }

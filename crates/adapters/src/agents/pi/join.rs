@@ -7,7 +7,7 @@ use agentctl_model::{Claim, Found, Harvest, Joined, KernelView, Process, Stray, 
 use super::file::header::{Creator, creator_by_name};
 use super::file::session::name_of;
 use super::processes::{Family, Mark, agents, is_headless, marks};
-use crate::join::{alive, claim, only_candidates};
+use crate::join::{alive, claim, only_candidates, subagent_of};
 
 /// Uses exact marks first, then the contract's rule of the only candidate. The two agents can continue each
 /// other's sessions: marks are accepted from either, but the rule of the only candidate pairs an agent only
@@ -45,7 +45,8 @@ pub(super) fn join(
             None => top.push(process),
         }
     }
-    pair(&top, harvest, kernel, &mut joined, |_| true, None);
+    // Who nobody started has not the session of one that somebody started.
+    pair(&top, harvest, kernel, &mut joined, |found| subagent_of(found).is_none(), None);
     // An agent that another agent started is a run with a prompt, so its session has an open turn.
     pair(&nested, harvest, kernel, &mut joined, is_open, None);
     // The other agent may have continued a session that this one created; nothing more is known.

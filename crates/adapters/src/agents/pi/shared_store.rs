@@ -30,7 +30,9 @@ impl Store<'_> {
         let files = match scope.reach {
             // No id is requested, so there is nothing to search for.
             Reach::Ids([]) => Vec::new(),
-            Reach::Ids(_) | Reach::All { .. } => storage::all(&folders, self.creator, &mut harvest),
+            Reach::Ids(_) | Reach::All { .. } => {
+                storage::all(&folders, self.creator, scope.subagents, &mut harvest)
+            }
             Reach::Live(kernel) => storage::live(
                 &folders,
                 self.creator,
@@ -50,7 +52,9 @@ impl Store<'_> {
             return Stored::nothing(absent);
         }
         let mut harvest = Harvest::complete(Vec::new());
-        let files = storage::all(&folders, self.creator, &mut harvest);
+        let mut files = storage::all(&folders, self.creator, true, &mut harvest);
+        // What extensions write beside the sub-agents that they start need not be a conversation, and need not be whole.
+        files.retain(|file| storage::started_by(file).is_none() || session::heading(file).is_some());
         let named = |path: PathBuf| (id_begins(session::name_of(&path)).to_owned(), path);
         Stored::of(files.into_iter().map(named).collect(), harvest)
     }

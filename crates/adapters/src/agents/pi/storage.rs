@@ -2,6 +2,10 @@
 //!
 //! A store contains folders named after working directories; a store that the user moved contains the files
 //! directly. The folder names are lossy and never decoded: the header names the directory.
+//!
+//! Pi keeps no sub-agents itself. Extensions start further Pis, and let them write into a folder that is named like the
+//! file of the session that started them, without its ending: their files are sub-agents of that session. What else
+//! extensions write there has no header and is no session.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -19,17 +23,25 @@ pub(super) fn slug(cwd: &str) -> String {
     format!("--{}--", relative.replace(['/', '\\', ':'], "-"))
 }
 
-/// Lists every file in the stores that may be a session of this agent.
-pub(super) fn all(stores: &[PathBuf], creator: Creator, harvest: &mut Harvest) -> Vec<PathBuf> {
+/// How many folders deep the files of sub-agents are searched: a run of a sub-agent's sub-agent is six below its session.
+const DEEPEST: u8 = 6;
+
+/// Lists every file in the stores that may be a session of this agent, and with `subagents` of what it started.
+pub(super) fn all(
+    stores: &[PathBuf],
+    creator: Creator,
+    subagents: bool,
+    harvest: &mut Harvest,
+) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for store in stores {
         for entry in list(store, harvest) {
             if entry.name.starts_with("--") && entry.name.ends_with("--") && entry.is_folder() {
                 for inner in list(&entry.path, harvest) {
-                    take(inner, creator, harvest, &mut files);
+                    take(inner, creator, subagents, harvest, &mut files);
                 }
             } else {
-                take(entry, creator, harvest, &mut files);
+                take(entry, creator, subagents, harvest, &mut files);
             }
         }
     }
@@ -41,14 +53,37 @@ pub(super) fn all(stores: &[PathBuf], creator: Creator, harvest: &mut Harvest) -
     files
 }
 
-fn take(entry: Listed, creator: Creator, harvest: &mut Harvest, files: &mut Vec<PathBuf>) {
+fn take(entry: Listed, creator: Creator, subagents: bool, harvest: &mut Harvest, files: &mut Vec<PathBuf>) {
     if may_be(&entry.name, creator) {
         files.push(entry.path);
+    } else if subagents && creator == Creator::Node && is_of_session(&entry.name) && entry.is_folder() {
+        below(&entry.path, DEEPEST, harvest, files);
     } else if creator == Creator::Rust
         && has_ending(&entry.name, "sqlite")
         && entry.name != "session-index.sqlite"
     {
         harvest.left_out(format!("{}: sessions kept in SQLite are not read", entry.path.display()));
+    }
+}
+
+/// Whether a folder of this name belongs to the session in the file beside it.
+fn is_of_session(folder: &str) -> bool {
+    id_in_name(&format!("{folder}.jsonl")).is_some()
+}
+
+/// The session that started the one in this file, by the folder that the file is in. The innermost is its own.
+pub(super) fn started_by(file: &Path) -> Option<String> {
+    let folders = file.ancestors().skip(1).filter_map(Path::file_name).filter_map(|name| name.to_str());
+    folders.map(|name| format!("{name}.jsonl")).find_map(|name| id_in_name(&name).map(str::to_owned))
+}
+
+fn below(folder: &Path, deep: u8, harvest: &mut Harvest, files: &mut Vec<PathBuf>) {
+    for entry in list(folder, harvest) {
+        if may_be(&entry.name, Creator::Node) {
+            files.push(entry.path);
+        } else if deep > 0 && entry.is_folder() {
+            below(&entry.path, deep - 1, harvest, files);
+        }
     }
 }
 
@@ -104,7 +139,7 @@ pub(super) fn live(
     }
     // An unknown start counts as the earliest.
     if let Some(since) = homeless.into_iter().min() {
-        let everywhere = all(stores, creator, &mut Harvest::complete(Vec::new()));
+        let everywhere = all(stores, creator, false, &mut Harvest::complete(Vec::new()));
         files.extend(everywhere.into_iter().filter(|path| written_since(path, since)));
     }
     files.retain(|file| may_be(super::file::session::name_of(file), creator));
@@ -131,6 +166,15 @@ mod tests {
         assert_eq!(slug("/home/dev/w/my proj.v1 (x)"), "--home-dev-w-my proj.v1 (x)--");
         assert_eq!(slug("/"), "----");
         assert_eq!(slug("/a:b\\c"), "--a-b-c--");
+    }
+
+    #[test]
+    fn a_file_in_the_folder_of_a_session_was_started_by_it() {
+        let session = "/s/--w--/2026-11-15T06-53-06-724Z_aaaa";
+        assert_eq!(started_by(Path::new(&format!("{session}.jsonl"))), None);
+        assert_eq!(started_by(Path::new(&format!("{session}/r1/run-0/session.jsonl"))), Some("aaaa".into()));
+        let inner = format!("{session}/forks/2026-11-15T07-00-00-000Z_bbbb/r2/run-0/session.jsonl");
+        assert_eq!(started_by(Path::new(&inner)), Some("bbbb".into()), "the innermost");
     }
 
     #[test]

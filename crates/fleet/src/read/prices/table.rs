@@ -215,6 +215,17 @@ mod tests {
         assert_eq!(told.len(), 3, "the models have different prices: {told:?}");
     }
 
+    /// The price of o3 fell on 2025-06-10: from $10 and $40 for a million tokens to $2 and $8.
+    #[test]
+    fn a_call_costs_what_was_asked_on_its_day() {
+        let table = Table::default();
+        for (day, whole) in [("2025-06-01", 50.0), ("2025-07-01", 10.0), ("2025-06-01", 50.0)] {
+            let call = call(&format!("{day}T12:00:00Z"), [1_000_000, 1_000_000, 0, 0]);
+            let dollars = table.price("codex", "o3", &call).unwrap();
+            assert!((dollars - whole).abs() < 1e-6, "{day}: {dollars}");
+        }
+    }
+
     #[test]
     fn what_is_not_known_has_no_price() {
         let some = call("2026-11-15T06:50:13Z", [1, 1, 0, 0]);

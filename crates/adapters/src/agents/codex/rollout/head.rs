@@ -4,6 +4,7 @@ use agentctl_model::text::clean_cut;
 use agentctl_model::{Parent, Relation};
 use jiff::Timestamp;
 
+use super::super::storage::made_at;
 use super::records::{Beginning, Meta, Record, Said, Usage, beginning, without_instructions};
 use crate::transcript::read::{self, First, Line};
 
@@ -11,7 +12,7 @@ use crate::transcript::read::{self, First, Line};
 pub(crate) struct Head {
     pub(crate) first: First,
     pub(crate) origin: Option<Origin>,
-    /// The value of the token counters when the fork began.
+    /// The value of the token counters when the thread began.
     pub(crate) inherited: Option<Usage>,
 }
 
@@ -27,8 +28,10 @@ pub(crate) struct Origin {
     pub(crate) thread_source: Option<String>,
     pub(crate) nickname: Option<String>,
     pub(crate) parent: Option<Parent>,
-    /// The thread's counters start at those of the thread it was forked from.
-    pub(crate) is_fork: bool,
+    /// When the thread was made, by its id.
+    made: Option<Timestamp>,
+    /// The thread's counters may start at those of another one: it is a fork or a sub-agent.
+    pub(crate) may_inherit: bool,
 }
 
 impl Origin {
@@ -36,9 +39,7 @@ impl Origin {
         let text =
             |value: Option<&str>| value.filter(|text| !text.is_empty()).map(|text| clean_cut(text, None));
         let source = meta.source();
-        let is_subagent = source.is_subagent
-            || meta.parent_thread_id.is_some()
-            || meta.thread_source.as_deref() == Some("subagent");
+        let is_subagent = meta.is_subagent();
         let root = text(meta.session_id.as_deref()).filter(|root| meta.id.as_deref() != Some(root.as_str()));
         let spawned_by = text(meta.parent_thread_id.as_deref()).or(source.parent).or(root);
         let forked_from = text(meta.forked_from_id.as_deref());
@@ -56,7 +57,8 @@ impl Origin {
             thread_source: text(meta.thread_source.as_deref()),
             nickname: text(meta.agent_nickname.as_deref()),
             parent,
-            is_fork: forked_from.is_some(),
+            made: meta.made(),
+            may_inherit: is_subagent || forked_from.is_some(),
         }
     }
 }
@@ -86,7 +88,7 @@ impl read::Head for Head {
 
     fn is_known(&mut self) -> bool {
         let origin = self.origin.as_ref();
-        let counted = |origin: &Origin| !origin.is_fork || self.inherited.is_some();
+        let counted = |origin: &Origin| !origin.may_inherit || self.inherited.is_some();
         self.first.prompt.is_some() && origin.is_some_and(counted)
     }
 }
@@ -95,7 +97,7 @@ impl Head {
     /// Whether a record with this beginning may contain something that is still needed.
     fn wants(&self, beginning: &Beginning<'_>) -> bool {
         match (beginning.kind, beginning.inner) {
-            (b"token_usage_record", _) => self.origin.as_ref().is_none_or(|origin| origin.is_fork),
+            (b"token_usage_record", _) => self.origin.as_ref().is_none_or(|origin| origin.may_inherit),
             (b"event_msg", b"item_completed" | b"user_message") => !beginning.is_bulk(),
             _ => false,
         }
@@ -109,12 +111,21 @@ impl Head {
             self.origin = Some(Origin::of(&meta));
             return;
         }
-        match record.said(&record.payload()) {
+        let payload = record.payload();
+        match record.said(&payload) {
             Said::Prompt(text) => self.first.asked(Some(text)),
-            Said::Total { total, reply: Some(reply) } if self.inherited.is_none() => {
+            Said::Total { total, reply: Some(reply) }
+                if self.inherited.is_none() && !self.is_copied(payload.turn_id.as_deref()) =>
+            {
                 self.inherited = Some(total.less(&reply));
             }
             _ => {}
         }
+    }
+
+    /// A turn that began before the thread was made is one of the thread that it was made from.
+    fn is_copied(&self, turn: Option<&str>) -> bool {
+        let made = self.origin.as_ref().and_then(|origin| origin.made);
+        turn.and_then(made_at).zip(made).is_some_and(|(began, made)| began < made)
     }
 }

@@ -12,6 +12,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::agents::codex::storage::made_at;
 use crate::transcript::call;
 use crate::transcript::jsonl::lenient::lenient;
 use crate::transcript::jsonl::text::Text;
@@ -379,6 +380,19 @@ impl<'a> Meta<'a> {
 
     pub(crate) fn at(&self) -> Option<Timestamp> {
         self.timestamp.as_deref().and_then(|text| text.parse().ok())
+    }
+
+    /// When the thread was made. One clock makes its id and those of its turns, so these can be compared.
+    pub(crate) fn made(&self) -> Option<Timestamp> {
+        self.id.as_deref().and_then(made_at).or_else(|| self.at())
+    }
+
+    /// Another thread started this one. Its file may begin with that thread's records, also where it does not say
+    /// that it was forked.
+    pub(crate) fn is_subagent(&self) -> bool {
+        self.parent_thread_id.is_some()
+            || self.thread_source.as_deref() == Some("subagent")
+            || self.source().is_subagent
     }
 
     pub(crate) fn branch(&self) -> Option<String> {

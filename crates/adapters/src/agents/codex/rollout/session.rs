@@ -84,7 +84,11 @@ fn facts(head: Head, mut tail: Tail, counted: &Counted, file: &RolloutFile, call
         branch: origin.branch,
         // The id begins with its creation time.
         started_at: origin.started_at.or_else(|| made_at(&file.id)),
-        tokens: if calls { counted.tokens } else { tokens::own(tail.total, origin.is_fork, head.inherited) },
+        tokens: if calls {
+            counted.tokens
+        } else {
+            tokens::own(tail.total, origin.may_inherit, head.inherited)
+        },
         calls: calls.then(|| counted.calls.clone()),
         parent: origin.parent.filter(|parent| parent.id != file.id),
         ..tail.latest.into_facts(head.first, counted)

@@ -7,8 +7,8 @@
 //! total adds what it has beyond that.
 //!
 //! A fork's total begins with its parent's. Forks by newer versions contain only their own records; those by older
-//! versions begin with a copy of the parent's, sometimes with new times. A copied total raises what was inherited and is
-//! no call.
+//! versions begin with a copy of the parent's, sometimes with new times, and so do the files of some sub-agents, which
+//! need not say that they were forked. A copied total raises what was inherited and is no call.
 
 use agentctl_model::Tokens;
 use jiff::{SignedDuration, Timestamp};
@@ -33,6 +33,8 @@ pub(crate) struct Spent {
     /// When the thread was created, and its id, by its first record.
     created: Option<Timestamp>,
     id: Option<String>,
+    /// The time in that id, with which the times in the ids of turns are compared.
+    made: Option<Timestamp>,
     /// The counters begin with those of another thread.
     is_fork: bool,
     /// A turn has begun in this file.
@@ -114,8 +116,9 @@ impl Spent {
             if self.id.is_none() {
                 self.id = Some(meta.id.as_deref().unwrap_or_default().to_owned());
                 self.created = meta.at().or(at);
+                self.made = meta.made().or(at);
                 self.is_fork = meta.forked_from_id.is_some();
-                if self.is_fork {
+                if self.is_fork || meta.is_subagent() {
                     self.copies = Copies::Perhaps;
                 }
             } else if meta.id.as_deref() != self.id.as_deref() {
@@ -128,8 +131,8 @@ impl Spent {
         // The id of a turn says when the turn was begun, whatever time a copy has.
         if self.copies != Copies::Own {
             let began = payload.turn_id.as_deref().and_then(made_at);
-            self.copies = match began.zip(self.created) {
-                Some((began, created)) if began < created => Copies::Certainly,
+            self.copies = match began.zip(self.made) {
+                Some((began, made)) if began < made => Copies::Certainly,
                 Some(_) => Copies::Own,
                 None if self.copies == Copies::Perhaps && !self.may_be_copied(at) => Copies::Own,
                 None => self.copies,

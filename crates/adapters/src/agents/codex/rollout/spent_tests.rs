@@ -48,7 +48,7 @@ fn counted(lines: &[String]) -> Vec<(u64, u64)> {
 
 const LATER: &str = "2026-11-15T07:05:00.000Z";
 
-/// ccusage#297-like rows, tokscale#679: a total that is written again is no new call.
+/// ccusage#1288: a total that is written again is no new call.
 #[test]
 fn counters_that_are_written_again_count_once() {
     let lines = [
@@ -111,7 +111,51 @@ fn a_replay_with_new_times_is_the_parents() {
     assert_eq!(counted(&replay(meta(OWN, &spawned))), [(700, 5)], "a sub-agent that was forked");
 }
 
-/// ccusage#1288, codeburn#413: copies that keep their times, over hours, and the work that follows at once.
+const SPAWNED: &str =
+    r#","parent_thread_id":"01a1de02-0fdf-70a2-8368-c4844de29a74","thread_source":"subagent""#;
+
+/// tokscale#679: the first record of a sub-agent names its parent and no fork, and the parent's first record is not
+/// among the copies. A sibling that did the same work made a call of its own.
+#[test]
+fn a_sub_agent_that_replays_its_parent_without_saying_so_counts_its_own_calls() {
+    let nested =
+        format!(r#","source":{{"subagent":{{"thread_spawn":{{"parent_thread_id":"{PARENT}","depth":1}}}}}}"#);
+    for (old, own) in [(OLD_TURN, OWN_TURN), ("3", "4")] {
+        for first in [meta(OWN, SPAWNED), meta(OWN, &nested)] {
+            let lines = [
+                first,
+                turn("2026-11-15T07:01:46.060Z", old),
+                counter("2026-11-15T07:01:46.061Z", (40_002, 10), (40_002, 10)),
+                counter("2026-11-15T07:01:46.062Z", (5_238_474, 90), (60_000, 20)),
+                turn(LATER, own),
+                counter("2026-11-15T07:05:05.000Z", (5_239_174, 95), (700, 5)),
+            ];
+            assert_eq!(counted(&lines), [(700, 5)], "turn {own}");
+        }
+    }
+}
+
+/// Most sub-agents copy nothing: all that they spend is their own, however soon the model answers.
+#[test]
+fn a_sub_agent_that_copied_nothing_counts_from_nothing() {
+    let soon = [
+        meta(OWN, SPAWNED),
+        turn("2026-11-15T07:01:46.060Z", OWN_TURN),
+        counter("2026-11-15T07:01:46.100Z", (1_034, 50), (1_034, 50)),
+        counter("2026-11-15T07:01:46.200Z", (2_100, 90), (1_066, 40)),
+    ];
+    assert_eq!(counted(&soon), [(1_034, 50), (1_066, 40)], "the id of the turn tells");
+    let unnamed = [
+        meta(OWN, SPAWNED),
+        turn("2026-11-15T07:01:46.060Z", "1"),
+        r#"{"timestamp":"2026-11-15T07:01:48.000Z","type":"response_item","payload":{"type":"message"}}"#
+            .to_owned(),
+        counter("2026-11-15T07:01:48.001Z", (1_034, 50), (1_034, 50)),
+    ];
+    assert_eq!(counted(&unnamed), [(1_034, 50)], "a reply takes longer than a copy");
+}
+
+/// codeburn#413: copies that keep their times, over hours, and the work that follows at once.
 #[test]
 fn a_replay_with_its_old_times_is_the_parents() {
     let lines = [

@@ -36,11 +36,15 @@ impl Usage {
     }
 }
 
-/// The session's own tokens. A fork's counters start at its parent's total; a fork without a reply yet has
-/// none.
-pub(crate) fn own(total: Option<Usage>, is_fork: bool, inherited: Option<Usage>) -> Option<Tokens> {
+/// The session's own tokens. The counters of a fork start at its parent's total, and those of a sub-agent may; what
+/// such a thread spent is not known before a reply of its own tells where it began.
+pub(crate) fn own(total: Option<Usage>, may_inherit: bool, inherited: Option<Usage>) -> Option<Tokens> {
     let total = total?;
-    if is_fork { inherited.map(|inherited| total.less(&inherited).tokens()) } else { Some(total.tokens()) }
+    if may_inherit {
+        inherited.map(|inherited| total.less(&inherited).tokens())
+    } else {
+        Some(total.tokens())
+    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::collections::{HashSet, VecDeque};
 
 use agentctl_model::Entry;
+use agentctl_model::text::counted;
 use serde_json::json;
 
 use super::history::{Named, entries};
@@ -10,7 +11,7 @@ use crate::agents::openclaw::client::connection::{Connection, READ};
 use crate::agents::openclaw::client::error::GatewayError;
 use crate::agents::openclaw::client::gateway_client::GatewayClient;
 use crate::agents::openclaw::client::rows::History;
-use crate::search::NamedEntries;
+use crate::search::Records;
 use crate::transcript::show::shortened;
 use crate::{Follow, ReadError, Root};
 
@@ -33,21 +34,27 @@ pub(crate) fn read_last(root: &Root, key: &str, limit: usize) -> Result<Vec<Entr
 }
 
 /// Every entry that the gateway gives, with its name, oldest first, with whole texts. Older pages come before newer ones.
-pub(crate) fn read_all(root: &Root, key: &str) -> Result<NamedEntries, ReadError> {
-    let read = || -> Result<NamedEntries, GatewayError> {
+/// A conversation that goes further back says so.
+pub(crate) fn read_all(root: &Root, key: &str) -> Result<Records, ReadError> {
+    let read = || -> Result<Records, GatewayError> {
         let mut connection = open(root)?;
-        let (mut pages, mut offset) = (Vec::new(), 0);
-        for _ in 0..MOST_PAGES {
+        let (mut pages, mut offset, mut has_more) = (Vec::new(), 0, true);
+        while has_more && pages.len() < MOST_PAGES {
             let params = json!({"sessionKey": key, "limit": LARGEST_WINDOW, "offset": offset});
             let page: History = connection.ask("chat.history", &params)?;
             pages.push(entries(&page, offset == 0));
-            match page.next_offset.filter(|next| page.has_more && *next > offset) {
+            has_more = page.has_more;
+            match page.next_offset.filter(|next| *next > offset) {
                 Some(next) => offset = next,
                 None => break,
             }
         }
+        let unread = has_more.then(|| {
+            let read = counted(pages.len(), "page", "pages");
+            format!("{key}: what is older than its newest {read} was not read")
+        });
         let named = pages.into_iter().rev().flatten().map(|named| (named.key, named.entry));
-        Ok(named.collect())
+        Ok(Records { entries: named.collect(), unread })
     };
     read().map_err(|error| ReadError::new(&root.path, error.into_io()))
 }

@@ -12,6 +12,7 @@ use super::header::{Creator, Heading, creator_by_name, id_in_name};
 use super::tail::Tail;
 use super::usage::Totals;
 use crate::Scope;
+use crate::agents::pi::storage::started_by;
 use crate::transcript::gather::Gathered;
 use crate::transcript::jsonl::head::{Piece, scan_head};
 use crate::transcript::jsonl::open::open_regular;
@@ -24,6 +25,8 @@ const HEADER_BUDGET: usize = 1 << 20;
 /// A file that may belong to this agent, and the request it is read for.
 struct File<'s> {
     name: &'s str,
+    /// Another session started it.
+    is_subagent: bool,
     creator: Creator,
     scope: &'s Scope<'s>,
 }
@@ -72,22 +75,30 @@ impl Format for File<'_> {
         is_stale.then(Totals::only_title)
     }
 
-    /// Such a file is reported once: by the agent whose naming it follows, or else by Pi.
+    /// Such a file is reported once: by the agent whose naming it follows, or else by Pi. Extensions keep whatever they
+    /// like beside the sub-agents that they start.
     fn reports_failure(&self) -> bool {
-        creator_by_name(self.name).unwrap_or(Creator::Node) == self.creator
+        !self.is_subagent && creator_by_name(self.name).unwrap_or(Creator::Node) == self.creator
     }
 }
 
 /// Reads one file. Returns `Ok(None)` if it is not requested or belongs to the other agent; `Err` names what
 /// had to be left out.
 pub(crate) fn read(path: &Path, creator: Creator, since: Option<Timestamp>, scope: &Scope<'_>) -> Gathered {
-    let file = File { name: name_of(path), creator, scope };
+    let started_by = started_by(path);
+    let file = File { name: name_of(path), is_subagent: started_by.is_some(), creator, scope };
+    if file.is_subagent && !scope.subagents {
+        return Ok(None);
+    }
     let Some(mut reading) = read::read(&file, path, since, scope)?.into_reading() else { return Ok(None) };
     let Some(heading) = reading.head.heading.take() else { return Ok(None) };
     let id = heading.id.clone();
     let mut session =
         reading.into_session(id, path, |head, tail, counted| facts(heading, head, tail, counted, path));
     if let Some(found) = &mut session.found {
+        // It may have been forked too. Who started it is what it belongs to.
+        let parent = started_by.map(|id| Parent { id, relation: Relation::Subagent });
+        found.facts.parent = parent.or(found.facts.parent.take());
         // One id can occur in two folders; the file distinguishes them.
         found.variant = Some(path.to_string_lossy().into_owned());
     }

@@ -148,3 +148,33 @@ fn moment(at: &str, session: &Session, now: Timestamp, zone: &TimeZone) -> Resul
             .hint("give a time: --at 18:30, --at +20m, or one of RFC 3339")
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use agentctl_model::Pending;
+
+    use super::*;
+
+    #[test]
+    fn a_reset_is_waited_for_only_where_the_records_say_when_it_is() {
+        let (now, reset) = ("2026-11-15T10:00:00Z".parse().unwrap(), "2026-11-15T12:30:00Z".parse().unwrap());
+        let stopped: Session = serde_json::from_value(serde_json::json!({
+            "id": "5f0c", "adapter": "codex", "configRoot": "/r", "status": "stopped", "outcome": "failed", "pending": [],
+            "processes": [], "capabilities": [], "evidence": [], "meta": {},
+        }))
+        .unwrap();
+        let limited = |limited_until| {
+            let limit = Pending { limited_until, ..Pending::new(PendingKind::Limit, None, None) };
+            Session { pending: vec![limit], ..stopped.clone() }
+        };
+        let at = |at: &str, session: &Session| moment(at, session, now, &TimeZone::UTC);
+        assert_eq!(at("reset", &limited(Some(reset))).unwrap(), reset);
+        for unknown in [limited(None), stopped.clone()] {
+            let problem = at("reset", &unknown).unwrap_err();
+            assert_eq!(problem.code, "refused", "{}", problem.detail);
+        }
+        // Whoever names a time need not know.
+        assert_eq!(at("2026-11-15T12:30:00Z", &stopped).unwrap(), reset);
+        assert_eq!(at("soon", &limited(Some(reset))).unwrap_err().code, "usage");
+    }
+}
