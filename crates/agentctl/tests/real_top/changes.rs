@@ -53,8 +53,8 @@ fn a_thousand_changes_a_second_leave_no_wrong_row() {
             changing.change();
             changes += 1;
             // A thousand a second, and no more where the machine could.
-            let pace = Duration::from_millis(changes).saturating_sub(begun.elapsed());
-            std::thread::sleep(if changes < seconds * 1000 { pace } else { Duration::from_secs(1) });
+            let rest = Duration::from_millis(changes).saturating_sub(begun.elapsed());
+            std::thread::sleep(if changes < seconds * 1000 { rest } else { Duration::from_secs(1) });
         }
         (begun.elapsed(), changes)
     });
