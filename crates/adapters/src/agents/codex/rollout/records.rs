@@ -119,6 +119,41 @@ struct Info<'a> {
     last_token_usage: Option<&'a RawValue>,
 }
 
+/// A `token_count` event, read in one pass: no other record is so frequent where calls are counted.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Count<'a> {
+    #[serde(borrow)]
+    payload: CountPayload<'a>,
+}
+
+#[derive(Debug, Deserialize)]
+struct CountPayload<'a> {
+    info: Option<CountInfo>,
+    #[serde(borrow)]
+    response_id: Option<Text<'a>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct CountInfo {
+    total_token_usage: Option<Usage>,
+    last_token_usage: Option<Usage>,
+}
+
+impl<'a> Count<'a> {
+    /// `None` for a record with anything odd in it, which [`Record`] reads part by part.
+    pub(crate) fn parse(line: &'a [u8]) -> Option<Self> {
+        let count: Self = serde_json::from_slice(line).ok()?;
+        count.payload.response_id.is_none().then_some(count)
+    }
+
+    /// The total and the reply that raised it; `None` if it tells of no total.
+    pub(crate) fn totals(&self) -> Option<(Usage, Option<Usage>)> {
+        let info = self.payload.info.as_ref()?;
+        let total = info.total_token_usage.filter(|total| !total.is_overflow_mark())?;
+        Some((total, info.last_token_usage))
+    }
+}
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct ErrorNote<'a> {

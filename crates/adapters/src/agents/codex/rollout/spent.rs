@@ -13,7 +13,7 @@
 use agentctl_model::Tokens;
 use jiff::{SignedDuration, Timestamp};
 
-use super::records::{Record, Said, Usage, beginning};
+use super::records::{Count, Record, Said, Usage, beginning};
 use crate::agents::codex::storage::made_at;
 use crate::transcript::memory::Counted;
 use crate::transcript::read::{Calls, Recorded, Sum};
@@ -79,7 +79,20 @@ impl Sum for Spent {
                 if !counts {
                     return;
                 }
-                beginning.time()
+                let at = beginning.time();
+                if (beginning.kind, beginning.inner) == (b"event_msg", b"token_count")
+                    && self.copies == Copies::Own
+                    && at.is_some()
+                {
+                    if let Some(count) = Count::parse(line) {
+                        if let Some((total, reply)) = count.totals() {
+                            self.count(total, reply, at, None);
+                        }
+                        self.last_at = at;
+                        return;
+                    }
+                }
+                at
             }
             None => None,
         };

@@ -36,14 +36,19 @@ fn counter(at: &str, total: (u64, u64), last: (u64, u64)) -> String {
     )
 }
 
+/// What is counted, which must be the same for records that are spelled otherwise and therefore read part by part.
 fn counted(lines: &[String]) -> Vec<(u64, u64)> {
-    let mut spent = Spent::default();
-    for line in lines {
-        spent.line(line.as_bytes(), 0);
-    }
-    let counted = spent.counted(false);
-    let both = |tokens: Tokens| (tokens.input.unwrap(), tokens.output.unwrap());
-    counted.calls.iter().map(|call| both(call.tokens)).collect()
+    let counted = |spelled: fn(&String) -> String| -> Vec<(u64, u64)> {
+        let mut spent = Spent::default();
+        for line in lines {
+            spent.line(spelled(line).as_bytes(), 0);
+        }
+        let both = |tokens: Tokens| (tokens.input.unwrap(), tokens.output.unwrap());
+        spent.counted(false).calls.iter().map(|call| both(call.tokens)).collect()
+    };
+    let quickly = counted(String::clone);
+    assert_eq!(quickly, counted(|line| line.replacen('{', "{ ", 1)), "{lines:#?}");
+    quickly
 }
 
 const LATER: &str = "2026-11-15T07:05:00.000Z";
@@ -60,6 +65,24 @@ fn counters_that_are_written_again_count_once() {
         counter("2026-11-15T07:06:02.000Z", (250, 70), (150, 40)),
     ];
     assert_eq!(counted(&lines), [(100, 30), (150, 40)]);
+}
+
+/// A part that cannot be read takes nothing of the others along, and a total that marks an overflow is none.
+#[test]
+fn an_odd_counter_tells_what_can_be_read_of_it() {
+    let odd = counter("2026-11-15T07:05:02.000Z", (250, 70), (150, 40));
+    let lines = [
+        meta(OWN, ""),
+        turn(LATER, OWN_TURN),
+        counter(LATER, (100, 30), (100, 30)),
+        odd.replace(r#""last_token_usage":{"#, r#""last_token_usage":{"input_tokens":"many","x":{"#) + "}",
+        odd.replace(r#""total_token_usage":{"#, r#""total_token_usage":null,"other":{"#),
+        odd.replace(r#""info":{"#, r#""info":null,"other":{"#),
+        counter("2026-11-15T07:05:04.000Z", (0, 0), (0, 0))
+            .replace(r#""total_tokens":0"#, r#""total_tokens":9"#),
+        counter("2026-11-15T07:05:05.000Z", (260, 80), (10, 10)),
+    ];
+    assert_eq!(counted(&lines), [(100, 30), (150, 40), (10, 10)]);
 }
 
 /// The last reply says what a call took where the totals begin anew.
