@@ -21,6 +21,8 @@ use crate::surroundings::Surroundings;
 /// How long a daemon may take until it answers, and until it is gone.
 const START: Duration = Duration::from_secs(15);
 const END: Duration = Duration::from_secs(10);
+/// How long the lock of a dying daemon may outlive what else the kernel shows of it.
+const ENDING: Duration = Duration::from_secs(2);
 /// How often its state is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 const LAST_LINES: usize = 5;
@@ -213,19 +215,26 @@ impl<'a> DaemonProcess<'a> {
     /// A responding daemon of this version. A daemon that runs and does not answer is an error: it cannot be
     /// used, and it is not replaced without the user's request.
     fn answering(&self) -> Result<Option<DaemonStatus>, Failure> {
-        let asked = self.client.ask(Ask::get("/healthz")).and_then(|answer| {
-            let ours = answer.is_of_our_version();
-            ours.then(|| self.client.ask(Ask::get("/v1/daemon"))).transpose()
-        });
-        match asked {
-            // A daemon whose answer cannot be parsed may be very old, or just ending.
-            Ok(answer) => Ok(answer.and_then(|answer| serde_json::from_slice(&answer.body).ok())),
-            // Another process may listen at the socket while the daemon itself holds its lock.
-            Err(error) if is_silent(&error) || (is_impostor(&error) && !self.is_free()?) => {
-                let (words, hint) = Self::silent(self.holder().map(|holder| holder.process.pid));
-                Err(Failure::new(ErrorKind::NoDaemon, words).hint(hint))
+        let deadline = Instant::now() + ENDING;
+        loop {
+            let asked = self.client.ask(Ask::get("/healthz")).and_then(|answer| {
+                let ours = answer.is_of_our_version();
+                ours.then(|| self.client.ask(Ask::get("/v1/daemon"))).transpose()
+            });
+            match asked {
+                // A daemon whose answer cannot be parsed may be very old, or just ending.
+                Ok(answer) => return Ok(answer.and_then(|answer| serde_json::from_slice(&answer.body).ok())),
+                // Another process may listen at the socket while the daemon itself holds its lock. It looks the same for a moment
+                // when a daemon dies, whose open files the kernel no longer shows before its lock is free.
+                Err(error) if is_impostor(&error) && !self.is_free()? && Instant::now() < deadline => {
+                    std::thread::sleep(POLL_INTERVAL);
+                }
+                Err(error) if is_silent(&error) || (is_impostor(&error) && !self.is_free()?) => {
+                    let (words, hint) = Self::silent(self.holder().map(|holder| holder.process.pid));
+                    return Err(Failure::new(ErrorKind::NoDaemon, words).hint(hint));
+                }
+                Err(_) => return Ok(None),
             }
-            Err(_) => Ok(None),
         }
     }
 

@@ -172,22 +172,23 @@ fn the_command_line_passes_events_on_over_a_restart() {
     let mut command = house.home.agentctl_command(&["events", "--snapshot"]);
     command.env_remove("AGENTCTL_NO_DAEMON");
     let mut events = Background::spawn(&house.home, command);
-    let told = |events: &Background, what: &str, id: &str| {
+    let told = |events: &mut Background, what: &str, id: &str| {
         until_seen(SOON, what, || {
             let text = events.stdout();
+            assert!(events.try_wait().is_none(), "it ended: {text}\n{}", events.stderr());
             let mut lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
             lines
                 .find(|line| line["type"] == what && (id.is_empty() || line["sessionId"] == id))
                 .ok_or(text.clone())
         })
     };
-    told(&events, "snapshot", "");
+    told(&mut events, "snapshot", "");
     let agent = StandIn::start(&house.home);
-    told(&events, "session.started", &agent.id);
+    told(&mut events, "session.started", &agent.id);
     drop(daemon);
-    told(&events, "reset", "");
+    told(&mut events, "reset", "");
     agent.finish();
-    told(&events, "session.idle", &agent.id);
+    told(&mut events, "session.idle", &agent.id);
     events.signal(Signal::INT);
     assert_eq!(events.wait(SOON).code(), Some(130));
     let _ = house.run(&["daemon", "stop"]).ok();

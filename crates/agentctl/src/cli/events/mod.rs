@@ -23,6 +23,11 @@ use crate::surroundings::Surroundings;
 /// How soon Ctrl-C or a reader that left is noticed.
 const READ_TIMEOUT: Duration = Duration::from_millis(200);
 
+/// A daemon that is just ending may still take a connection and never answer on it. So many times the stream is opened anew
+/// before that is a failure, with this much time between.
+const MOST_TRIES: usize = 20;
+const BETWEEN_TRIES: Duration = Duration::from_millis(100);
+
 /// Print every change as it happens, as JSON lines; starts the daemon if none runs
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
@@ -61,11 +66,22 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     let mut cursor = args.since.clone();
     // After a restart of the daemon the stream is opened again. The daemon then sends what happened
     // meanwhile, or a `reset`.
+    let mut tries = 0;
     loop {
         process.needed()?;
-        let mut stream = args.open(&process, cursor.as_deref()).map_err(|error| {
-            Failure::new(ErrorKind::NoDaemon, format!("the daemon does not answer: {error}"))
-        })?;
+        let mut stream = match args.open(&process, cursor.as_deref()) {
+            Ok(stream) => stream,
+            Err(_) if tries < MOST_TRIES && !interrupt.came() => {
+                tries += 1;
+                std::thread::sleep(BETWEEN_TRIES);
+                continue;
+            }
+            Err(error) => {
+                let words = format!("the daemon does not answer: {error}");
+                return Err(Failure::new(ErrorKind::NoDaemon, words));
+            }
+        };
+        tries = 0;
         if let Some(exit) = pass_on(
             &mut stream,
             &interrupt,
