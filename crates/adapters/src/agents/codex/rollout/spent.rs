@@ -83,14 +83,13 @@ impl Sum for Spent {
                 if (beginning.kind, beginning.inner) == (b"event_msg", b"token_count")
                     && self.copies == Copies::Own
                     && at.is_some()
+                    && let Some(count) = Count::parse(line)
                 {
-                    if let Some(count) = Count::parse(line) {
-                        if let Some((total, reply)) = count.totals() {
-                            self.count(total, reply, at, None);
-                        }
-                        self.last_at = at;
-                        return;
+                    if let Some((total, reply)) = count.totals() {
+                        self.count(total, reply, at, None);
                     }
+                    self.last_at = at;
+                    return;
                 }
                 at
             }
