@@ -12,6 +12,7 @@ use agentctl_fleet::act::steer::SteerOptions;
 use agentctl_fleet::{Fleet, Offer};
 use agentctl_model::event::ActionVerb;
 use agentctl_model::{Error, ErrorKind, Outcome, PendingKind, Rule, Status, Surveyed, text};
+use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -93,7 +94,7 @@ impl Opened {
         let before = self.tell_news(call.wire()).unwrap_or_default();
         self.said_here(words);
         match say(office, call, &fleet, &now, words) {
-            Ok(()) => self.until_its_end(office, call, &fleet, before),
+            Ok(()) => self.until_its_end(office, call, &fleet, before, now.found.session.updated_at),
             Err(error) if matches!(error.kind, ErrorKind::Refused | ErrorKind::Unsupported) => {
                 self.note(call.wire(), &in_words(&error));
                 Ok(json!({"stopReason": "refusal"}))
@@ -108,19 +109,23 @@ impl Opened {
             return Err(Fault::invalid_request("another turn of this session is in progress"));
         };
         let fleet = office.fleet().map_err(|error| fault(&error))?;
-        self.until_its_end(office, call, &fleet, 0)
+        self.until_its_end(office, call, &fleet, 0, None)
     }
 
-    /// Tells the turn as it goes on, and how it ended. `before` counts the entries of the agent that were told before it.
+    /// Tells the turn as it goes on, and how it ended. `before` counts the entries of the agent that were told before it, and
+    /// `earlier` is the time of its newest record then: an agent that has accepted the words may rest in its last turn for a
+    /// moment longer, and how that one ended is not the answer.
     fn until_its_end(
         self: &Arc<Self>,
         office: &Arc<Office>,
         call: &Call,
         fleet: &Fleet,
         before: u64,
+        earlier: Option<Timestamp>,
     ) -> Result<Value, Fault> {
         let wire = call.wire();
         let mut interrupted = false;
+        let (mut has_begun, said_at) = (earlier.is_none(), Instant::now());
         loop {
             if call.is_over() {
                 return Err(Fault::internal("nobody waits for the turn any more"));
@@ -138,6 +143,9 @@ impl Opened {
                 continue;
             }
             let is_over = matches!(session.status, Status::Idle | Status::Stopped);
+            has_begun |= !is_over || session.updated_at != earlier || interrupted;
+            // Where no record tells of the turn at all, its end is told as it is seen.
+            let is_over = is_over && (has_begun || said_at.elapsed() > LAST_ENTRIES);
             if is_over && now.found.rule != Rule::ExitNotWrittenYet {
                 self.tell_the_rest(call, before, told.max(before));
                 return ended(&now.found, self.is_cancelled());
