@@ -118,7 +118,8 @@ pub(crate) fn folders(path: &Path) -> Vec<PathBuf> {
 pub(crate) fn is_stored_below(root: &Path, id: &str) -> bool {
     folders(root).iter().any(|path| {
         let named = path.file_name().is_some_and(|name| name.to_string_lossy().contains(id));
-        let found = path.symlink_metadata().unwrap();
+        // The agent is at work, and may have removed a file since the folder was listed.
+        let Ok(found) = path.symlink_metadata() else { return named };
         named
             || (found.is_dir() && is_stored_below(path, id))
             || (found.is_file() && memory_holds(&fs::read(path).unwrap_or_default(), id.as_bytes()))
