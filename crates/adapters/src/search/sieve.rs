@@ -5,9 +5,6 @@
 //! in which an escape stands for such a character, or in which a character that is removed before a text is shown stands
 //! between two of them, escaped or as it is.
 
-use std::ops::Range;
-
-use memchr::memmem::Finder;
 use regex::bytes::{Regex, RegexBuilder};
 
 #[derive(Debug)]
@@ -17,10 +14,9 @@ pub(super) struct Sieve {
 
 #[derive(Debug)]
 enum Needle {
-    /// Every line that fits contains this.
-    Run(Box<Finder<'static>>),
-    /// The same in whatever case.
-    RunInAnyCase(Regex),
+    /// Every line that fits contains this run, unless an escape or a removed character hides it. One pass for the run and
+    /// the escapes takes less than a pass for each of them.
+    Run { alone: Regex, or_escape: Regex },
     /// A line that fits has a character beyond ASCII, as it is or escaped.
     BeyondAscii,
     /// Nothing can be said.
@@ -32,17 +28,15 @@ impl Sieve {
     pub(super) fn of(texts: &[&str], ignores_case: bool) -> Self {
         let runs = texts.iter().flat_map(|words| words.split(|c: char| !c.is_ascii_alphanumeric()));
         let longest = runs.max_by_key(|run| run.len()).filter(|run| !run.is_empty());
-        let beyond = || texts.iter().any(|words| !words.is_ascii());
+        let built = |pattern: &str| {
+            RegexBuilder::new(pattern).case_insensitive(ignores_case).unicode(false).build().ok()
+        };
         let needle = match longest {
-            Some(run) if ignores_case && run.bytes().any(|byte| byte.is_ascii_alphabetic()) => {
-                RegexBuilder::new(run)
-                    .case_insensitive(true)
-                    .unicode(false)
-                    .build()
-                    .map_or(Needle::Anything, Needle::RunInAnyCase)
-            }
-            Some(run) => Needle::Run(Box::new(Finder::new(run).into_owned())),
-            None if beyond() => Needle::BeyondAscii,
+            Some(run) => match (built(run), built(&format!(r"(?-i:\\[urbf])|{run}"))) {
+                (Some(alone), Some(or_escape)) => Needle::Run { alone, or_escape },
+                _ => Needle::Anything,
+            },
+            None if texts.iter().any(|words| !words.is_ascii()) => Needle::BeyondAscii,
             None => Needle::Anything,
         };
         Self { needle }
@@ -59,54 +53,42 @@ impl Sieve {
             return;
         }
         let mut at = 0;
-        // The next place of each kind, looked up only when it was passed.
-        let mut needle = self.next_needle(region, 0);
-        let mut hidden = self.next_hidden(region, 0);
-        while let Some(found) = needle.into_iter().chain(hidden).min() {
+        let mut places = Places::of(self, region);
+        while let Some(found) = places.first() {
             let start = memchr::memrchr(b'\n', &region[at..found]).map_or(at, |newline| at + newline + 1);
             let end =
                 memchr::memchr(b'\n', &region[found..]).map_or(region.len(), |length| found + length + 1);
             take(&region[start..end], start);
             at = end;
-            if needle.is_some_and(|place| place < end) {
-                needle = self.next_needle(region, end);
-            }
-            if hidden.is_some_and(|place| place < end) {
-                hidden = self.next_hidden(region, end);
-            }
+            places.pass(end);
         }
     }
 
     /// Whether a record of several lines may fit.
     pub(super) fn lets_pass(&self, record: &[u8]) -> bool {
-        matches!(self.needle, Needle::Anything)
-            || self.next_needle(record, 0).is_some()
-            || self.next_hidden(record, 0).is_some()
+        matches!(self.needle, Needle::Anything) || Places::of(self, record).first().is_some()
     }
 
     fn next_needle(&self, region: &[u8], from: usize) -> Option<usize> {
-        let rest = &region[from..];
-        let found = match &self.needle {
-            Needle::Run(run) => run.find(rest),
-            Needle::RunInAnyCase(run) => run.find(rest).map(|found| found.start()),
-            Needle::BeyondAscii => rest.iter().position(|byte| !byte.is_ascii()),
+        match &self.needle {
+            Needle::Run { alone, .. } => alone.find_at(region, from).map(|found| found.start()),
+            Needle::BeyondAscii => {
+                region[from..].iter().position(|byte| !byte.is_ascii()).map(|found| from + found)
+            }
             Needle::Anything => None,
-        };
-        found.map(|at| from + at)
+        }
     }
 
-    /// The next escape or removed character that may hide a part of what is searched.
-    fn next_hidden(&self, region: &[u8], from: usize) -> Option<usize> {
+    /// The next escape that may hide a part of what is searched.
+    fn next_escape(&self, region: &[u8], from: usize) -> Option<usize> {
         let mut start = from;
         while start < region.len() {
             let end = region.len().min(start + BLOCK);
-            if may_hide(&region[start..region.len().min(end + 1)]) {
-                let escapes = memchr::memchr_iter(b'\\', &region[start..end]).map(|found| start + found);
+            if has_escape(&region[start..region.len().min(end + 1)]) {
+                let mut escapes = memchr::memchr_iter(b'\\', &region[start..end]).map(|found| start + found);
                 let is_escape = |at: &usize| is_looked_at(region.get(at + 1)) && self.hides(region, *at);
-                let escape = escapes.into_iter().find(is_escape);
-                let found = escape.into_iter().chain(next_removed(region, start..end)).min();
-                if found.is_some() {
-                    return found;
+                if let Some(found) = escapes.find(is_escape) {
+                    return Some(found);
                 }
             }
             start = end;
@@ -139,24 +121,86 @@ impl Sieve {
     }
 }
 
+/// The places of a region that may fit: the next one of each kind, looked up only when it was passed.
+struct Places<'s, 'r> {
+    sieve: &'s Sieve,
+    region: &'r [u8],
+    /// The next run, or the next escape that may hide a part of it as long as escapes are few.
+    needle: Option<usize>,
+    /// The next escape that may hide something, once they are many: then a pass of their own is faster.
+    escape: Option<usize>,
+    removed: Option<usize>,
+    /// How many escapes that hide nothing are passed over until they are many.
+    patience: usize,
+}
+
+impl<'s, 'r> Places<'s, 'r> {
+    fn of(sieve: &'s Sieve, region: &'r [u8]) -> Self {
+        let removed = next_removed(region, 0);
+        let mut places = Self { sieve, region, needle: None, escape: None, removed, patience: PATIENCE };
+        if !matches!(sieve.needle, Needle::Run { .. }) {
+            places.patience = 0;
+            places.escape = sieve.next_escape(region, 0);
+        }
+        places.look(0);
+        places
+    }
+
+    fn first(&self) -> Option<usize> {
+        [self.needle, self.escape, self.removed].into_iter().flatten().min()
+    }
+
+    /// Everything before this place was taken.
+    fn pass(&mut self, end: usize) {
+        let is_passed = |place: Option<usize>| place.is_some_and(|place| place < end);
+        if is_passed(self.removed) {
+            self.removed = next_removed(self.region, end);
+        }
+        if is_passed(self.escape) {
+            self.escape = self.sieve.next_escape(self.region, end);
+        }
+        if is_passed(self.needle) {
+            self.look(end);
+        }
+    }
+
+    fn look(&mut self, from: usize) {
+        let mut at = from;
+        if let Needle::Run { or_escape, .. } = &self.sieve.needle
+            && self.patience > 0
+        {
+            while self.patience > 0 {
+                self.needle = or_escape.find_at(self.region, at).map(|found| found.start());
+                let is_taken = |found| self.region[found] != b'\\' || self.sieve.hides(self.region, found);
+                match self.needle {
+                    Some(found) if !is_taken(found) => at = found + 1,
+                    _ => return,
+                }
+                self.patience -= 1;
+            }
+            self.escape = self.sieve.next_escape(self.region, at);
+        }
+        self.needle = self.sieve.next_needle(self.region, at);
+    }
+}
+
+/// How many escapes that hide nothing are few, in the region that is read at once.
+const PATIENCE: usize = 64;
+
 /// How much is looked at before it is searched more closely.
 const BLOCK: usize = 512;
 
-/// Whether the bytes have an escape that is looked at, or the beginning of a character that is removed. Most have none,
-/// and one pass over all of them with plain comparisons, which the compiler makes wide ones, tells it.
-fn may_hide(bytes: &[u8]) -> bool {
+/// Whether the bytes have an escape that is looked at. Most have none, and one pass over all of them with plain
+/// comparisons, which the compiler makes wide ones, tells it.
+fn has_escape(bytes: &[u8]) -> bool {
     let next = bytes.get(1..).unwrap_or_default();
-    let escapes = bytes.iter().zip(next).fold(0, |seen, (first, second)| {
+    bytes.iter().zip(next).fold(0, |seen, (first, second)| {
         seen | u8::from(*first == b'\\')
             & (u8::from(*second == b'u')
                 | u8::from(*second == b'r')
                 | u8::from(*second == b'b')
                 | u8::from(*second == b'f'))
-    });
-    let removed = bytes.iter().fold(0, |seen, byte| {
-        seen | u8::from(*byte == 0x7f) | u8::from(*byte == 0xc2) | u8::from(*byte == 0xe2)
-    });
-    escapes | removed != 0
+    }) != 0
 }
 
 /// Whether a backslash before this byte begins an escape that may hide something.
@@ -166,9 +210,8 @@ fn is_looked_at(second: Option<&u8>) -> bool {
 
 /// The next character that is removed before a text is shown and is written as it is: JSON only asks for escapes of the
 /// control characters below the space. The others are DEL, C1 and the bidirectional overrides.
-fn next_removed(region: &[u8], within: Range<usize>) -> Option<usize> {
-    let from = within.start;
-    memchr::memchr3_iter(0x7f, 0xc2, 0xe2, &region[within]).map(|found| from + found).find(|at| {
+fn next_removed(region: &[u8], from: usize) -> Option<usize> {
+    memchr::memchr3_iter(0x7f, 0xc2, 0xe2, &region[from..]).map(|found| from + found).find(|at| {
         let length = match &region[*at..] {
             [0x7f, ..] => 1,
             [0xc2, 0x80..=0x9f, ..] => 2,

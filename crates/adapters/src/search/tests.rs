@@ -127,8 +127,12 @@ proptest! {
         words in prop::collection::vec(text().prop_filter("words", |words| !words.trim().is_empty()), 1..3),
         from_a_line in any::<prop::sample::Index>(),
         torn in any::<bool>(),
+        has_many_escapes in any::<bool>(),
     ) {
         let mut bytes = String::new();
+        if has_many_escapes {
+            writeln!(bytes, "{{\"t\":\"{}\"}}", "-\\r\\n".repeat(100)).unwrap();
+        }
         for (text, dice, [is_call, is_spelled]) in &lines {
             if *is_call {
                 // What a tool was given is JSON within JSON.

@@ -50,6 +50,12 @@ pub(super) enum Found {
     Rest(Listed),
 }
 
+impl Found {
+    pub(super) fn is_nothing(&self) -> bool {
+        matches!(self, Self::Places(Searched { places, unread: None }) if places.is_empty())
+    }
+}
+
 impl Item {
     pub(super) fn queued(self) -> Queued {
         let updated_at = |session: &Surveyed| session.session.updated_at;

@@ -93,8 +93,45 @@ const TICK: Duration = Duration::from_millis(50);
 enum Message {
     /// One item was searched.
     Searched { ticket: Ticket, item: Item, found: Result<Found, ReadError> },
+    /// Items were searched in which nothing was found.
+    Nothing { tickets: Vec<Ticket>, conversations: usize },
     /// The sessions of files in which something was found; none if a file is not the place of a session.
     Known(Vec<(Unknown, Option<Surveyed>)>, Vec<SourceReport>),
+}
+
+/// What one thread searched in vain. It is told together, because each message wakes somebody.
+struct Nothing {
+    tickets: Vec<Ticket>,
+    conversations: usize,
+    told_at: Instant,
+    sender: Sender<Message>,
+}
+
+impl Nothing {
+    /// How long a newer hit of somebody else may wait for what was searched in vain.
+    const LONGEST: Duration = Duration::from_millis(5);
+
+    fn new(sender: Sender<Message>) -> Self {
+        Self { tickets: Vec::new(), conversations: 0, told_at: Instant::now(), sender }
+    }
+
+    fn add(&mut self, ticket: Ticket, item: &Item) {
+        self.tickets.push(ticket);
+        self.conversations += item.conversations();
+        if self.told_at.elapsed() >= Self::LONGEST {
+            self.tell();
+        }
+    }
+
+    fn tell(&mut self) {
+        self.told_at = Instant::now();
+        if !self.tickets.is_empty() {
+            let (tickets, conversations) =
+                (std::mem::take(&mut self.tickets), std::mem::take(&mut self.conversations));
+            // Whoever does not listen any more wants to know nothing.
+            let _ = self.sender.send(Message::Nothing { tickets, conversations });
+        }
+    }
 }
 
 impl Fleet {
@@ -128,9 +165,16 @@ impl Fleet {
                 let (sender, queue, plan, progress, search) =
                     (desk.sender.clone(), &queue, &plan, &progress, &search);
                 scope.spawn(move || {
-                    while let Some((ticket, item)) = queue.take() {
+                    let mut nothing = Nothing::new(sender.clone());
+                    while let Some((ticket, item)) = queue.take(|| nothing.tell()) {
+                        // Whatever takes long does not delay the hits of others.
+                        if !matches!(item, Item::File { .. }) {
+                            nothing.tell();
+                        }
                         let found = with_cancellation(Some(progress), || plan.search(&item, search));
-                        if sender.send(Message::Searched { ticket, item, found }).is_err() {
+                        if found.as_ref().is_ok_and(Found::is_nothing) {
+                            nothing.add(ticket, &item);
+                        } else if sender.send(Message::Searched { ticket, item, found }).is_err() {
                             return;
                         }
                     }
@@ -322,6 +366,12 @@ impl<'s> Desk<'s> {
             Message::Searched { ticket, item, found } => {
                 self.searched(&ticket, item, found);
                 self.queue.done(&ticket);
+            }
+            Message::Nothing { tickets, conversations } => {
+                self.end.searched += conversations;
+                for ticket in &tickets {
+                    self.queue.done(ticket);
+                }
             }
             Message::Known(known, sources) => {
                 self.gap.end();

@@ -64,8 +64,8 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// The next item, once there is one; `None` when the search is over.
-    pub(super) fn take(&self) -> Option<(Ticket, Item)> {
+    /// The next item, once there is one; `None` when the search is over. `before_waiting` is called when there is none now.
+    pub(super) fn take(&self, mut before_waiting: impl FnMut()) -> Option<(Ticket, Item)> {
         let mut state = self.state();
         loop {
             if state.is_closed {
@@ -79,6 +79,7 @@ impl Queue {
                 state.taken.insert(number, newest);
                 return Some((Ticket { number, newest }, item));
             }
+            before_waiting();
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
