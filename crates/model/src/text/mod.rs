@@ -15,9 +15,19 @@ fn is_harmless(character: char) -> bool {
     }
 }
 
+/// Whether all characters of a text are harmless. Most texts have no byte that could begin another one, and plain
+/// comparisons, which the compiler makes wide ones, tell it.
+fn are_harmless(text: &str) -> bool {
+    let is_suspect = |byte: u8| {
+        (byte < b' ' && byte != b'\n' && byte != b'\t') || byte == 0x7f || byte == 0xc2 || byte == 0xe2
+    };
+    let has_suspect = text.bytes().fold(false, |seen, byte| seen | is_suspect(byte));
+    !has_suspect || text.chars().all(is_harmless)
+}
+
 /// The text without control characters (C0 except newline and tab, DEL, C1) and bidirectional overrides.
 pub fn clean(text: &str) -> String {
-    if text.chars().all(is_harmless) {
+    if are_harmless(text) {
         return text.to_owned();
     }
     text.chars().filter(|c| is_harmless(*c)).collect()
@@ -80,8 +90,12 @@ pub fn clean_cut(text: &str, limit: Option<usize>) -> String {
     match limit {
         None => clean(text),
         Some(limit) => {
-            let end = text.char_indices().nth(limit).map_or(text.len(), |(at, _)| at);
-            if text[..end].chars().all(is_harmless) {
+            let end = match text.as_bytes().get(..limit) {
+                None => text.len(),
+                Some(first) if first.is_ascii() => limit,
+                Some(_) => text.char_indices().nth(limit).map_or(text.len(), |(at, _)| at),
+            };
+            if are_harmless(&text[..end]) {
                 return text[..end].to_owned();
             }
             text.chars().filter(|c| is_harmless(*c)).take(limit).collect()
@@ -122,6 +136,14 @@ mod tests {
         assert_eq!(clean(hostile), "a[31mred2Jbc\n\td");
         assert_eq!(one_line(hostile), "a[31mred2Jbc d");
         assert_eq!(clean_cut("日本語\u{1b}テキスト", Some(4)), "日本語テ");
+        for c in (0..=0x10_ffff).filter_map(char::from_u32) {
+            assert_eq!(are_harmless(&format!("a{c}b")), is_harmless(c), "{c:?}");
+        }
+        for (text, cut) in
+            [("abcd", "abc"), ("abc", "abc"), ("ab", "ab"), ("abé", "abé"), ("abcé", "abc"), ("éab", "éab")]
+        {
+            assert_eq!(clean_cut(text, Some(3)), cut);
+        }
     }
 
     #[test]

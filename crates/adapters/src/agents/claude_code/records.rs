@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::transcript::jsonl::quick;
 use crate::transcript::jsonl::text::Text;
 
 /// One line of a transcript.
@@ -86,7 +87,7 @@ pub(super) const NO_MODEL: &str = "<synthetic>";
 impl<'a> Record<'a> {
     /// Returns `None` for an incomplete line or anything else that is not a record.
     pub(super) fn parse(line: &'a [u8]) -> Option<Self> {
-        serde_json::from_slice(line).ok()
+        quick::from_slice(line).ok()
     }
 
     pub(super) fn at(&self) -> Option<Timestamp> {
@@ -102,7 +103,7 @@ impl<'a> Record<'a> {
         }
         let status = self.api_error_status.map(RawValue::get);
         let is_refused = self.is_api_error_message && status == Some(TOO_MANY_REQUESTS);
-        let quota = self.quota_limits.and_then(|raw| serde_json::from_str::<Quota>(raw.get()).ok());
+        let quota = self.quota_limits.and_then(|raw| quick::from_str::<Quota>(raw.get()).ok());
         let until = quota.and_then(|quota| Timestamp::from_second(quota.resets_at?).ok());
         is_refused.then_some(Limit { until })
     }
@@ -135,19 +136,19 @@ impl<'a> Record<'a> {
         let Some(content) = self.message.as_ref().and_then(|message| message.content) else {
             return Vec::new();
         };
-        if let Ok(text) = serde_json::from_str::<Text<'_>>(content.get()) {
+        if let Ok(text) = quick::from_str::<Text<'_>>(content.get()) {
             return vec![Block { kind: "text".into(), text: Some(text), ..Block::default() }];
         }
-        serde_json::from_str(content.get()).unwrap_or_default()
+        quick::from_str(content.get()).unwrap_or_default()
     }
 }
 
 /// The text of a `content` value: a string, or a list of blocks.
 pub(super) fn text_of(content: &RawValue) -> Option<String> {
-    if let Ok(text) = serde_json::from_str::<String>(content.get()) {
+    if let Ok(text) = quick::from_str::<String>(content.get()) {
         return Some(text);
     }
-    let blocks: Vec<Block<'_>> = serde_json::from_str(content.get()).ok()?;
+    let blocks: Vec<Block<'_>> = quick::from_str(content.get()).ok()?;
     let texts: Vec<&str> = blocks
         .iter()
         .filter(|block| block.kind == "text")

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::records::Usage;
+use crate::transcript::jsonl::quick;
 use crate::transcript::jsonl::walk::{Walk, walk_line};
 
 /// A record in which any field except the type may be missing.
@@ -40,7 +41,7 @@ pub(super) struct Message<'a> {
 impl<'a> Reply<'a> {
     /// Returns `None` for an incomplete line or anything else that is not a record.
     pub(super) fn parse(line: &'a [u8]) -> Option<Self> {
-        Self::glance(line).or_else(|| serde_json::from_slice(line).ok())
+        Self::glance(line).or_else(|| quick::from_slice(line).ok())
     }
 
     /// Parses a line in the agent's exact spelling without serde. Returns `None` whenever that is not
@@ -108,10 +109,10 @@ fn usage_and_its_place<'a>(walk: &mut Walk<'a>) -> Option<(Usage, &'a [u8])> {
     let (mut input, mut output, mut cache_read, mut cache_creation) = (None, None, None, None);
     let before = walk.ahead();
     walk.members(|walk, key| match key {
-        b"input_tokens" => once(&mut input, count(walk)),
-        b"output_tokens" => once(&mut output, count(walk)),
-        b"cache_read_input_tokens" => once(&mut cache_read, count(walk)),
-        b"cache_creation_input_tokens" => once(&mut cache_creation, count(walk)),
+        b"input_tokens" => once(&mut input, walk.count()),
+        b"output_tokens" => once(&mut output, walk.count()),
+        b"cache_read_input_tokens" => once(&mut cache_read, walk.count()),
+        b"cache_creation_input_tokens" => once(&mut cache_creation, walk.count()),
         _ => walk.value().map(drop),
     })?;
     let usage = Usage {
@@ -121,11 +122,6 @@ fn usage_and_its_place<'a>(walk: &mut Walk<'a>) -> Option<(Usage, &'a [u8])> {
         cache_creation_input_tokens: cache_creation.unwrap_or_default(),
     };
     Some((usage, &before[..before.len() - walk.ahead().len()]))
-}
-
-/// A number in the agent's spelling of token counts: digits only, and few enough not to overflow.
-fn count(walk: &mut Walk<'_>) -> Option<u64> {
-    std::str::from_utf8(walk.value()?).ok()?.parse().ok()
 }
 
 #[cfg(test)]

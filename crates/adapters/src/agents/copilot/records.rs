@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::transcript::call;
 use crate::transcript::jsonl::lenient::lenient;
+use crate::transcript::jsonl::quick;
 use crate::transcript::jsonl::text::Text;
 
 /// One line of the file.
@@ -115,7 +116,7 @@ impl PermissionRequest<'_> {
 impl<'a> Record<'a> {
     /// Returns `None` for an incomplete line or anything else that is not an event.
     pub(super) fn parse(line: &'a [u8]) -> Option<Self> {
-        serde_json::from_slice(line).ok().filter(|record: &Self| !record.kind.is_empty())
+        quick::from_slice(line).ok().filter(|record: &Self| !record.kind.is_empty())
     }
 
     pub(super) fn at(&self) -> Option<Timestamp> {

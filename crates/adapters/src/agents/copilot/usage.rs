@@ -4,6 +4,7 @@ use agentctl_model::Tokens;
 use serde::Deserialize;
 
 use crate::transcript::jsonl::lenient::lenient;
+use crate::transcript::jsonl::quick;
 use crate::transcript::jsonl::text::Text;
 use crate::transcript::memory::Counted;
 use crate::transcript::read::{Calls, Recorded, Sum};
@@ -74,7 +75,7 @@ impl Sum for UsageSum<'_> {
         if line.starts_with(b"{\"type\":\"") && !line[9..].starts_with(MARK.as_bytes()) {
             return;
         }
-        let Ok(record) = serde_json::from_slice::<Record<'_>>(line) else { return };
+        let Ok(record) = quick::from_slice::<Record<'_>>(line) else { return };
         if record.kind != MARK {
             return;
         }

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::transcript::jsonl::lenient::lenient;
+use crate::transcript::jsonl::quick;
 use crate::transcript::jsonl::text::Text;
 
 /// One line of a file.
@@ -119,17 +120,17 @@ impl<'a> Record<'a> {
     pub(super) fn parse(line: &'a [u8]) -> Option<Self> {
         // This is the agent's own spelling; any other spelling is parsed twice.
         if line.starts_with(b"{\"id\":\"") {
-            return serde_json::from_slice(line).ok().map(Self::Message);
+            return quick::from_slice(line).ok().map(Self::Message);
         }
-        let keys: Keys<'a> = serde_json::from_slice(line).ok()?;
+        let keys: Keys<'a> = quick::from_slice(line).ok()?;
         if let Some(id) = keys.rewind_to {
             Some(Self::RewindTo(id))
         } else if keys.id.is_some() {
-            serde_json::from_slice(line).ok().map(Self::Message)
+            quick::from_slice(line).ok().map(Self::Message)
         } else if let Some(set) = keys.set {
-            serde_json::from_str(set.get()).ok().map(Self::Set)
+            quick::from_str(set.get()).ok().map(Self::Set)
         } else if keys.session_id.is_some() {
-            serde_json::from_slice(line).ok().map(Self::Header)
+            quick::from_slice(line).ok().map(Self::Header)
         } else {
             Some(Self::Other)
         }
@@ -190,11 +191,11 @@ impl<'a> Message<'a> {
     fn parts(&self) -> Vec<Part<'a>> {
         let Some(content) = self.content else { return Vec::new() };
         let content = content.get();
-        if let Ok(text) = serde_json::from_str::<Text<'a>>(content) {
+        if let Ok(text) = quick::from_str::<Text<'a>>(content) {
             return vec![Part { text: Some(text), ..Part::default() }];
         }
-        serde_json::from_str(content)
-            .or_else(|_| serde_json::from_str(content).map(|part| vec![part]))
+        quick::from_str(content)
+            .or_else(|_| quick::from_str(content).map(|part| vec![part]))
             .unwrap_or_default()
     }
 
@@ -270,7 +271,7 @@ impl ToolCall<'_> {
     pub(super) fn words(&self) -> String {
         let name = self.name.as_deref().unwrap_or("tool");
         let args: serde_json::Value =
-            self.args.and_then(|args| serde_json::from_str(args.get()).ok()).unwrap_or_default();
+            self.args.and_then(|args| quick::from_str(args.get()).ok()).unwrap_or_default();
         let keys = ["command", "file_path", "path", "pattern", "url", "query", "description", "prompt"];
         let what = keys.iter().find_map(|key| args.get(key)?.as_str()).map(one_line);
         clean_cut(&what.map_or_else(|| name.to_owned(), |what| format!("{name}: {what}")), Some(160))

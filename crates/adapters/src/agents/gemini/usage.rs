@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::records::{Record, Usage};
+use crate::transcript::jsonl::quick;
 use crate::transcript::jsonl::text::Text;
 use crate::transcript::memory::Counted;
 use crate::transcript::read::{Calls, Recorded, Sum};
@@ -37,7 +38,7 @@ impl Sum for UsageSum {
         if beginning_id(line).is_some_and(|id| self.0.has(id)) {
             return;
         }
-        match serde_json::from_slice::<Reply<'_>>(line) {
+        match quick::from_slice::<Reply<'_>>(line) {
             Ok(reply) => {
                 let at = reply.timestamp.as_deref().and_then(|text| text.parse().ok());
                 self.add(&reply.id, &reply.kind, (at, reply.model.as_deref()), reply.tokens);

@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 use super::state::moment;
 use crate::transcript::call;
 use crate::transcript::jsonl::lenient::lenient;
+use crate::transcript::jsonl::quick;
 use crate::transcript::jsonl::text::Text;
 
 /// One line of the file.
@@ -147,7 +148,7 @@ struct Surroundings<'a> {
 impl<'a> Record<'a> {
     /// Returns `None` for an incomplete line or anything else that is not a record.
     pub(super) fn parse(line: &'a [u8]) -> Option<Self> {
-        serde_json::from_slice(line).ok().filter(|record: &Self| !record.kind.is_empty())
+        quick::from_slice(line).ok().filter(|record: &Self| !record.kind.is_empty())
     }
 
     pub(super) fn at(&self) -> Option<Timestamp> {

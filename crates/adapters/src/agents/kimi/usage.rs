@@ -4,6 +4,7 @@ use agentctl_model::Tokens;
 use jiff::Timestamp;
 use serde::Deserialize;
 
+use crate::transcript::jsonl::quick;
 use crate::transcript::jsonl::text::Text;
 use crate::transcript::memory::Counted;
 use crate::transcript::read::{Calls, Recorded, Sum};
@@ -42,7 +43,7 @@ impl Sum for UsageSum {
     }
 
     fn line(&mut self, line: &[u8], _: usize) {
-        let Ok(record) = serde_json::from_slice::<Record<'_>>(line) else { return };
+        let Ok(record) = quick::from_slice::<Record<'_>>(line) else { return };
         let agent = record.agent_id.as_deref().filter(|agent| *agent != "main");
         match (record.kind.as_ref(), record.usage) {
             ("usage.record", Some(usage)) => {

@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 
 use crate::transcript::call;
 use crate::transcript::jsonl::lenient::lenient;
+use crate::transcript::jsonl::quick;
 use crate::transcript::jsonl::text::Text;
 
 /// One line of a transcript.
@@ -126,7 +127,7 @@ pub(super) struct Failure<'a> {
 impl<'a> Record<'a> {
     /// Returns `None` for an incomplete line or anything else that is not a record.
     pub(super) fn parse(line: &'a [u8]) -> Option<Self> {
-        serde_json::from_slice(line).ok().filter(|record: &Self| !record.kind.is_empty())
+        quick::from_slice(line).ok().filter(|record: &Self| !record.kind.is_empty())
     }
 
     pub(super) fn at(&self) -> Option<Timestamp> {
@@ -166,7 +167,7 @@ impl FunctionCall<'_> {
     pub(super) fn words(&self) -> String {
         let name = self.name.as_deref().unwrap_or("tool");
         let args: serde_json::Value =
-            self.args.and_then(|args| serde_json::from_str(args.get()).ok()).unwrap_or_default();
+            self.args.and_then(|args| quick::from_str(args.get()).ok()).unwrap_or_default();
         let keys = ["command", "file_path", "path", "pattern", "url", "query", "description", "prompt"];
         call::words(name, &call::argument(&args, &keys).unwrap_or_default())
     }

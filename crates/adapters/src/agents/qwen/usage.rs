@@ -4,6 +4,7 @@ use agentctl_model::Tokens;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
+use crate::transcript::jsonl::quick;
 use crate::transcript::jsonl::text::Text;
 use crate::transcript::memory::Counted;
 use crate::transcript::read::{Calls, Recorded, Sum};
@@ -40,7 +41,7 @@ impl Sum for UsageSum {
     }
 
     fn line(&mut self, line: &[u8], _: usize) {
-        let Ok(record) = serde_json::from_slice::<Record<'_>>(line) else { return };
+        let Ok(record) = quick::from_slice::<Record<'_>>(line) else { return };
         let Some(usage) = record.usage_metadata else { return };
         if record.kind != "assistant" || record.forked_from.is_some() {
             return;

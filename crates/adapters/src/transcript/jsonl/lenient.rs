@@ -6,6 +6,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::follow::ParseEntries;
+use super::quick;
 use crate::transcript::read::Line;
 use crate::transcript::show::shortened;
 
@@ -16,7 +17,7 @@ where
     T: Default + Deserialize<'de>,
 {
     let raw = <&'de RawValue>::deserialize(from)?;
-    Ok(serde_json::from_str(raw.get()).unwrap_or_default())
+    Ok(quick::from_str(raw.get()).unwrap_or_default())
 }
 
 /// Passes a line to `take`; a line that is not UTF-8 is passed once more, with every invalid byte replaced.

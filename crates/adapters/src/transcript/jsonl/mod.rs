@@ -7,6 +7,7 @@ pub mod head;
 pub mod lenient;
 pub mod open;
 pub mod peek;
+pub(crate) mod quick;
 mod scan;
 mod scratch;
 pub mod text;

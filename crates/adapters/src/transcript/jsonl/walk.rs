@@ -24,16 +24,48 @@ pub fn walk_line<'a>(
     line: &'a [u8],
     member: impl FnMut(&mut Walk<'a>, &'a [u8]) -> Option<()>,
 ) -> Option<()> {
-    // Neither strings nor the text between them may contain a control character.
-    if !line.chunks(256).all(|chunk| chunk.iter().copied().fold(u8::MAX, u8::min) >= b' ') {
+    if has_controls(line) {
         return None;
     }
-    let mut walk = Walk { line, at: 0, depth: 0 };
+    let mut walk = Walk::new(line);
     walk.members(member)?;
-    (walk.at == line.len()).then_some(())
+    walk.is_over().then_some(())
+}
+
+/// Whether a line has a control character, which may stand neither in strings nor in the text between them.
+pub(super) fn has_controls(line: &[u8]) -> bool {
+    !line.chunks(256).all(|chunk| chunk.iter().copied().fold(u8::MAX, u8::min) >= b' ')
 }
 
 impl<'a> Walk<'a> {
+    /// A walk through a line without control characters.
+    pub(super) fn new(line: &'a [u8]) -> Self {
+        Self { line, at: 0, depth: 0 }
+    }
+
+    pub(super) fn position(&self) -> usize {
+        self.at
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.at == self.line.len()
+    }
+
+    /// Goes into an object or an array.
+    pub(super) fn enter(&mut self, open: u8) -> Option<()> {
+        if self.depth == DEEPEST {
+            return None;
+        }
+        self.depth += 1;
+        self.step(open)
+    }
+
+    /// Leaves it after its last member.
+    pub(super) fn leave(&mut self, close: u8) -> Option<()> {
+        self.depth -= 1;
+        self.step(close)
+    }
+
     /// The rest of the line.
     pub fn ahead(&self) -> &'a [u8] {
         &self.line[self.at..]
@@ -46,6 +78,20 @@ impl<'a> Walk<'a> {
             let key = walk.plain()?;
             walk.step(b':')?;
             member(walk, key)
+        })
+    }
+
+    /// Whether the value at this position is `null`.
+    pub fn is_null(&self) -> bool {
+        self.peek() == Some(b'n')
+    }
+
+    /// A whole number that is not negative.
+    pub fn count(&mut self) -> Option<u64> {
+        let digits = self.value()?;
+        digits.iter().try_fold(0u64, |number, digit| {
+            let digit = digit.is_ascii_digit().then(|| u64::from(digit - b'0'))?;
+            number.checked_mul(10)?.checked_add(digit)
         })
     }
 
@@ -79,7 +125,7 @@ impl<'a> Walk<'a> {
         self.step(b'"')?;
         let from = self.at;
         let rest = self.line.get(from..)?;
-        let length = rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0x80..))?;
+        let length = to_special(rest)?;
         self.at += length;
         self.step(b'"')?;
         Some(&rest[..length])
@@ -147,30 +193,50 @@ impl<'a> Walk<'a> {
         self.line[self.at..].starts_with(word).then(|| self.at += word.len())
     }
 
-    fn step(&mut self, byte: u8) -> Option<()> {
+    pub(super) fn step(&mut self, byte: u8) -> Option<()> {
         (self.peek()? == byte).then(|| self.at += 1)
     }
 
-    fn peek(&self) -> Option<u8> {
+    pub(super) fn peek(&self) -> Option<u8> {
         self.line.get(self.at).copied()
     }
+}
+
+const ONES: u64 = u64::from_ne_bytes([1; 8]);
+const HIGHS: u64 = ONES << 7;
+
+/// Marks the quotes and backslashes among eight bytes; what is marked above the lowest mark may be wrong.
+fn quotes_and_escapes(word: u64) -> u64 {
+    let zeros = |word: u64| word.wrapping_sub(ONES) & !word & HIGHS;
+    zeros(word ^ (ONES * u64::from(b'"'))) | zeros(word ^ (ONES * u64::from(b'\\')))
 }
 
 /// The distance to the next quote or backslash. Most strings are short: eight bytes are checked as one number before
 /// a search is set up.
 fn to_quote_or_escape(rest: &[u8]) -> Option<usize> {
-    const ONES: u64 = u64::from_ne_bytes([1; 8]);
-    let zeros = |word: u64| word.wrapping_sub(ONES) & !word & (ONES << 7);
     let (words, _) = rest.as_chunks::<8>();
     for (index, word) in words.iter().take(6).enumerate() {
-        let word = u64::from_le_bytes(*word);
-        let hits = zeros(word ^ (ONES * u64::from(b'"'))) | zeros(word ^ (ONES * u64::from(b'\\')));
-        if hits != 0 {
-            return Some(index * 8 + hits.trailing_zeros() as usize / 8);
+        let marked = quotes_and_escapes(u64::from_le_bytes(*word));
+        if marked != 0 {
+            return Some(index * 8 + marked.trailing_zeros() as usize / 8);
         }
     }
     let looked_at = words.len().min(6) * 8;
     memchr::memchr2(b'"', b'\\', &rest[looked_at..]).map(|further| looked_at + further)
+}
+
+/// The distance to the next quote, backslash or byte beyond ASCII.
+fn to_special(rest: &[u8]) -> Option<usize> {
+    let (words, last) = rest.as_chunks::<8>();
+    for (index, word) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        let marked = quotes_and_escapes(word) | (word & HIGHS);
+        if marked != 0 {
+            return Some(index * 8 + marked.trailing_zeros() as usize / 8);
+        }
+    }
+    let found = last.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0x80..))?;
+    Some(words.len() * 8 + found)
 }
 
 #[cfg(test)]

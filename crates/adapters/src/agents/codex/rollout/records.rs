@@ -15,7 +15,9 @@ use serde_json::value::RawValue;
 use crate::agents::codex::storage::made_at;
 use crate::transcript::call;
 use crate::transcript::jsonl::lenient::lenient;
+use crate::transcript::jsonl::quick;
 use crate::transcript::jsonl::text::Text;
+use crate::transcript::jsonl::walk::{Walk, walk_line};
 
 /// One line of a rollout.
 #[derive(Debug, Default, Deserialize)]
@@ -119,39 +121,88 @@ struct Info<'a> {
     last_token_usage: Option<&'a RawValue>,
 }
 
-/// A `token_count` event, read in one pass: no other record is so frequent where calls are counted.
-#[derive(Debug, Deserialize)]
+/// What a record says that counts, read in one walk: no other records are so many where calls are counted.
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Count<'a> {
-    #[serde(borrow)]
-    payload: CountPayload<'a>,
-}
-
-#[derive(Debug, Deserialize)]
-struct CountPayload<'a> {
-    info: Option<CountInfo>,
-    #[serde(borrow)]
-    response_id: Option<Text<'a>>,
-}
-
-#[derive(Debug, Deserialize)]
-struct CountInfo {
-    total_token_usage: Option<Usage>,
-    last_token_usage: Option<Usage>,
+    total: Option<Usage>,
+    reply: Option<Usage>,
+    /// The id of the reply and of its turn, where they are written.
+    pub(crate) response_id: Option<&'a str>,
+    pub(crate) turn_id: Option<&'a str>,
 }
 
 impl<'a> Count<'a> {
-    /// `None` for a record with anything odd in it, which [`Record`] reads part by part.
-    pub(crate) fn parse(line: &'a [u8]) -> Option<Self> {
-        let count: Self = serde_json::from_slice(line).ok()?;
-        count.payload.response_id.is_none().then_some(count)
+    /// A `token_count` event or a `token_usage_record`. `None` for a record with anything odd in it, which [`Record`] reads
+    /// part by part.
+    pub(crate) fn glance(line: &'a [u8]) -> Option<Self> {
+        let mut count = Self::default();
+        let mut is_read = false;
+        walk_line(line, |walk, key| {
+            if key != b"payload" {
+                return walk.value().map(drop);
+            }
+            (!std::mem::replace(&mut is_read, true)).then_some(())?;
+            walk.members(|walk, key| match key {
+                b"info" if !walk.is_null() => walk.members(|walk, key| match key {
+                    b"total_token_usage" => Usage::walk(walk, &mut count.total),
+                    b"last_token_usage" => Usage::walk(walk, &mut count.reply),
+                    _ => walk.value().map(drop),
+                }),
+                b"thread_token_usage" => Usage::walk(walk, &mut count.total),
+                b"usage" => Usage::walk(walk, &mut count.reply),
+                b"response_id" => text(walk, &mut count.response_id),
+                b"turn_id" => text(walk, &mut count.turn_id),
+                _ => walk.value().map(drop),
+            })
+        })?;
+        Some(count)
     }
 
     /// The total and the reply that raised it; `None` if it tells of no total.
     pub(crate) fn totals(&self) -> Option<(Usage, Option<Usage>)> {
-        let info = self.payload.info.as_ref()?;
-        let total = info.total_token_usage.filter(|total| !total.is_overflow_mark())?;
-        Some((total, info.last_token_usage))
+        let total = self.total.filter(|total| !total.is_overflow_mark())?;
+        Some((total, self.reply))
     }
+}
+
+impl Usage {
+    /// Puts the counter at this position into an empty place.
+    fn walk(walk: &mut Walk<'_>, place: &mut Option<Self>) -> Option<()> {
+        if place.is_some() {
+            return None;
+        }
+        if walk.is_null() {
+            return walk.value().map(drop);
+        }
+        let (mut input, mut output, mut cached, mut written, mut total) = (None, None, None, None, None);
+        walk.members(|walk, key| {
+            let place = match key {
+                b"input_tokens" => &mut input,
+                b"output_tokens" => &mut output,
+                b"cached_input_tokens" => &mut cached,
+                b"cache_write_input_tokens" => &mut written,
+                b"total_tokens" => &mut total,
+                _ => return walk.value().map(drop),
+            };
+            place.replace(walk.count()?).is_none().then_some(())
+        })?;
+        *place = Some(Self {
+            input_tokens: input?,
+            output_tokens: output?,
+            cached_input_tokens: cached,
+            cache_write_input_tokens: written,
+            total_tokens: total,
+        });
+        Some(())
+    }
+}
+
+/// Puts the text at this position into an empty place.
+fn text<'a>(walk: &mut Walk<'a>, place: &mut Option<&'a str>) -> Option<()> {
+    if walk.is_null() {
+        return walk.value().map(drop);
+    }
+    place.replace(std::str::from_utf8(walk.plain()?).ok()?).is_none().then_some(())
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -224,7 +275,7 @@ pub(crate) enum Said {
 impl<'a> Record<'a> {
     /// Returns `None` for an incomplete line or anything else that is not a record.
     pub(crate) fn parse(line: &'a [u8]) -> Option<Self> {
-        serde_json::from_slice(line).ok()
+        quick::from_slice(line).ok()
     }
 
     pub(crate) fn at(&self) -> Option<Timestamp> {
@@ -232,14 +283,14 @@ impl<'a> Record<'a> {
     }
 
     pub(crate) fn payload(&self) -> Payload<'a> {
-        self.payload.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
+        self.payload.and_then(|raw| quick::from_str(raw.get()).ok()).unwrap_or_default()
     }
 
     pub(crate) fn meta(&self) -> Option<Meta<'a>> {
         if self.kind != "session_meta" {
             return None;
         }
-        serde_json::from_str(self.payload?.get()).ok()
+        quick::from_str(self.payload?.get()).ok()
     }
 
     pub(crate) fn said(&self, payload: &Payload<'a>) -> Said {
@@ -286,7 +337,7 @@ impl Payload<'_> {
             "agent_message" => self.message_text().map_or(Said::Work, Said::Reply),
             "token_count" => self
                 .info
-                .and_then(|info| serde_json::from_str::<Info<'_>>(info.get()).ok())
+                .and_then(|info| quick::from_str::<Info<'_>>(info.get()).ok())
                 .and_then(|info| total_of(info.total_token_usage, info.last_token_usage))
                 .unwrap_or(Said::Work),
             // An event without a type is damaged.
@@ -298,7 +349,7 @@ impl Payload<'_> {
     }
 
     fn finished_item(&self) -> Said {
-        let Some(item) = self.item.and_then(|raw| serde_json::from_str::<Item<'_>>(raw.get()).ok()) else {
+        let Some(item) = self.item.and_then(|raw| quick::from_str::<Item<'_>>(raw.get()).ok()) else {
             return Said::Work;
         };
         let text = || item.content.and_then(text_of).and_then(|text| spoken(&text));
@@ -310,7 +361,7 @@ impl Payload<'_> {
     }
 
     fn message_text(&self) -> Option<String> {
-        let text: String = serde_json::from_str(self.message?.get()).ok()?;
+        let text: String = quick::from_str(self.message?.get()).ok()?;
         spoken(&text)
     }
 
@@ -341,7 +392,7 @@ impl Payload<'_> {
     /// The arguments of a tool call: JSON in a string, or plain text.
     pub(crate) fn call_input(&self) -> String {
         let Some(raw) = self.arguments.or(self.input) else { return String::new() };
-        serde_json::from_str::<String>(raw.get()).unwrap_or_else(|_| raw.get().to_owned())
+        quick::from_str::<String>(raw.get()).unwrap_or_else(|_| raw.get().to_owned())
     }
 
     /// When the windows of the plan that are used up are free again.
@@ -356,7 +407,7 @@ impl Payload<'_> {
             primary: Option<Window>,
             secondary: Option<Window>,
         }
-        let limits: Limits = serde_json::from_str(self.rate_limits?.get()).ok()?;
+        let limits: Limits = quick::from_str(self.rate_limits?.get()).ok()?;
         let windows = [limits.primary, limits.secondary].into_iter().flatten();
         let used_up = windows.filter(|window| window.used_percent >= 100.0);
         Timestamp::from_second(used_up.filter_map(|window| window.resets_at).max()?).ok()
@@ -375,7 +426,7 @@ fn is_limit(error: &RawValue) -> bool {
     struct Note {
         codex_error_info: Value,
     }
-    let info = serde_json::from_str::<Note>(error.get()).map(|note| note.codex_error_info);
+    let info = quick::from_str::<Note>(error.get()).map(|note| note.codex_error_info);
     info.is_ok_and(|info| {
         let status = info.as_object().and_then(|kinds| kinds.values().next()?.get("http_status_code"));
         info == "usage_limit_exceeded" || status.is_some_and(|status| *status == 429)
@@ -383,17 +434,17 @@ fn is_limit(error: &RawValue) -> bool {
 }
 
 fn error_words(error: &RawValue) -> Option<String> {
-    let message = serde_json::from_str::<ErrorNote<'_>>(error.get()).ok().and_then(|note| note.message);
-    let text = message.map(Text::into_owned).or_else(|| serde_json::from_str::<String>(error.get()).ok())?;
+    let message = quick::from_str::<ErrorNote<'_>>(error.get()).ok().and_then(|note| note.message);
+    let text = message.map(Text::into_owned).or_else(|| quick::from_str::<String>(error.get()).ok())?;
     Some(clean_cut(&text, Some(500)))
 }
 
 /// The text of a `content` value: a string, or the text parts of a list.
 fn text_of(content: &RawValue) -> Option<String> {
-    if let Ok(text) = serde_json::from_str::<String>(content.get()) {
+    if let Ok(text) = quick::from_str::<String>(content.get()) {
         return Some(text);
     }
-    let parts: Vec<Part<'_>> = serde_json::from_str(content.get()).ok()?;
+    let parts: Vec<Part<'_>> = quick::from_str(content.get()).ok()?;
     let texts: Vec<&str> = parts.iter().filter_map(|part| part.text.as_deref()).collect();
     (!texts.is_empty()).then(|| texts.join("\n"))
 }
@@ -410,7 +461,7 @@ impl<'a> Meta<'a> {
             #[serde(borrow)]
             payload: Meta<'a>,
         }
-        serde_json::from_slice::<Line<'a>>(line).ok().map(|line| line.payload)
+        quick::from_slice::<Line<'a>>(line).ok().map(|line| line.payload)
     }
 
     pub(crate) fn at(&self) -> Option<Timestamp> {

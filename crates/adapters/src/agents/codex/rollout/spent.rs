@@ -80,13 +80,18 @@ impl Sum for Spent {
                     return;
                 }
                 let at = beginning.time();
-                if (beginning.kind, beginning.inner) == (b"event_msg", b"token_count")
+                let is_count = matches!(
+                    (beginning.kind, beginning.inner),
+                    (b"event_msg", b"token_count") | (b"token_usage_record", _)
+                );
+                if is_count
                     && self.copies == Copies::Own
                     && at.is_some()
-                    && let Some(count) = Count::parse(line)
+                    && let Some(count) = Count::glance(line)
                 {
                     if let Some((total, reply)) = count.totals() {
-                        self.count(total, reply, at, None);
+                        let name = name_of(count.response_id, count.turn_id);
+                        self.count(total, reply, at, name.as_deref());
                     }
                     self.last_at = at;
                     return;
@@ -157,8 +162,7 @@ impl Spent {
             }
             Said::TurnBegan => self.has_turn = true,
             Said::Total { total, reply } => {
-                let id = payload.response_id.as_deref();
-                let name = id.map(|id| format!("{id} {}", payload.turn_id.as_deref().unwrap_or_default()));
+                let name = name_of(payload.response_id.as_deref(), payload.turn_id.as_deref());
                 self.count(total, reply, at, name.as_deref());
             }
             _ => {}
@@ -197,6 +201,11 @@ impl Spent {
             self.calls.add(name, Recorded { at, model, tokens, ..Recorded::default() });
         }
     }
+}
+
+/// The name of a reply that has a record of its own.
+fn name_of(response_id: Option<&str>, turn_id: Option<&str>) -> Option<String> {
+    response_id.map(|id| format!("{id} {}", turn_id.unwrap_or_default()))
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use serde_json::Number;
 use serde_json::value::RawValue;
 
 use crate::transcript::jsonl::lenient::lenient;
+use crate::transcript::jsonl::quick;
 
 /// Part types that mean something here, or are known to mean nothing.
 const KNOWN_PARTS: [&str; 12] = [
@@ -99,7 +100,7 @@ fn named(provider: Option<&str>, model: Option<&str>) -> Option<String> {
 
 /// The model in the session's own column.
 pub(crate) fn model_of_column(json: &str) -> Option<String> {
-    let model: ModelName<'_> = serde_json::from_str(json).ok()?;
+    let model: ModelName<'_> = quick::from_str(json).ok()?;
     named(model.provider.as_deref(), model.model.as_deref())
 }
 
@@ -137,8 +138,7 @@ impl ErrorRecord<'_> {
     /// `APIError: 401 no such key`, as far as the parts are known.
     pub(crate) fn words(&self) -> String {
         let name = self.name.as_deref().unwrap_or("error");
-        let data: Option<serde_json::Value> =
-            self.data.and_then(|data| serde_json::from_str(data.get()).ok());
+        let data: Option<serde_json::Value> = self.data.and_then(|data| quick::from_str(data.get()).ok());
         let message = data.as_ref().and_then(|data| data.get("message")).and_then(|message| message.as_str());
         message.map_or_else(|| name.to_owned(), |message| format!("{name}: {message}"))
     }
@@ -147,7 +147,7 @@ impl ErrorRecord<'_> {
 /// An error of an unexpected shape is still an error.
 fn any_error<'de, D: Deserializer<'de>>(from: D) -> Result<Option<ErrorRecord<'de>>, D::Error> {
     let raw = <&'de RawValue>::deserialize(from)?;
-    Ok((raw.get() != "null").then(|| serde_json::from_str(raw.get()).unwrap_or_default()))
+    Ok((raw.get() != "null").then(|| quick::from_str(raw.get()).unwrap_or_default()))
 }
 
 /// One message: a prompt, or one step of the model.
@@ -177,7 +177,7 @@ pub(crate) struct Message<'a> {
 impl<'a> Message<'a> {
     /// `None` for bytes that are not a message: damaged, or half written.
     pub(crate) fn parse(json: &'a [u8]) -> Option<Self> {
-        serde_json::from_slice::<Self>(json).ok().filter(|message| !message.role.is_empty())
+        quick::from_slice::<Self>(json).ok().filter(|message| !message.role.is_empty())
     }
 
     pub(crate) fn is_user(&self) -> bool {
@@ -274,7 +274,7 @@ pub(crate) struct Part<'a> {
 
 impl<'a> Part<'a> {
     pub(crate) fn parse(json: &'a [u8]) -> Option<Self> {
-        serde_json::from_slice::<Self>(json).ok().filter(|part| !part.kind.is_empty())
+        quick::from_slice::<Self>(json).ok().filter(|part| !part.kind.is_empty())
     }
 
     /// A part of which only the beginning is present: its text so far, if it is a text.
@@ -291,7 +291,7 @@ impl<'a> Part<'a> {
             |error| String::from_utf8_lossy(&text[..error.valid_up_to()]).into_owned(),
             str::to_owned,
         );
-        let text: String = serde_json::from_str(&format!("\"{text}\"")).ok()?;
+        let text: String = quick::from_str(&format!("\"{text}\"")).ok()?;
         Some(Part { kind: Cow::Borrowed("text"), text: Some(Cow::Owned(text)), ..Part::default() })
     }
 

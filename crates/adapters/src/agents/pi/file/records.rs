@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::transcript::jsonl::quick;
 use crate::transcript::jsonl::text::Text;
 
 /// The record that names the session. It is not part of the tree.
@@ -31,7 +32,7 @@ pub(crate) struct Header<'a> {
 impl<'a> Header<'a> {
     /// Returns `None` for anything but a header that names a session.
     pub(crate) fn parse(line: &'a [u8]) -> Option<Self> {
-        let header: Self = serde_json::from_slice(line).ok()?;
+        let header: Self = quick::from_slice(line).ok()?;
         let named = !header.id.is_empty() && !header.id.chars().any(char::is_control);
         (header.kind == "session" && named).then_some(header)
     }
@@ -113,7 +114,7 @@ pub(crate) struct Block<'a> {
 impl<'a> Record<'a> {
     /// Returns `None` for an incomplete line or anything else that is not a record.
     pub(crate) fn parse(line: &'a [u8]) -> Option<Self> {
-        let record: Self = serde_json::from_slice(line).ok()?;
+        let record: Self = quick::from_slice(line).ok()?;
         (!record.kind.is_empty()).then_some(record)
     }
 
@@ -161,10 +162,10 @@ impl<'a> Message<'a> {
 }
 
 fn blocks_of<'a>(content: &'a RawValue) -> Vec<Block<'a>> {
-    if let Ok(text) = serde_json::from_str::<Text<'a>>(content.get()) {
+    if let Ok(text) = quick::from_str::<Text<'a>>(content.get()) {
         return vec![Block { kind: "text".into(), text: Some(text), ..Block::default() }];
     }
-    serde_json::from_str(content.get()).unwrap_or_default()
+    quick::from_str(content.get()).unwrap_or_default()
 }
 
 /// The text of a `content` value: a string, or the text blocks of a list.
@@ -186,7 +187,7 @@ pub(crate) fn model_name(provider: Option<&str>, model: Option<&str>) -> Option<
 
 /// A time as text, or as milliseconds since 1970.
 fn time_of(value: &RawValue) -> Option<Timestamp> {
-    match serde_json::from_str::<Text<'_>>(value.get()) {
+    match quick::from_str::<Text<'_>>(value.get()) {
         Ok(text) => text.parse().ok(),
         Err(_) => value.get().parse().ok().and_then(|millis| Timestamp::from_millisecond(millis).ok()),
     }

@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use super::records::Record;
 use super::tail::TITLE_MARK;
+use crate::transcript::jsonl::quick;
 use crate::transcript::memory::Counted;
 use crate::transcript::read::{Calls, Recorded, Sum};
 
@@ -68,8 +69,7 @@ impl Sum for Totals {
             _ => return,
         };
         let copied = record.at().is_some_and(|at| self.own_since.is_some_and(|since| at < since));
-        if let (Some(usage), false) = (usage.and_then(|usage| serde_json::from_str(usage.get()).ok()), copied)
-        {
+        if let (Some(usage), false) = (usage.and_then(|usage| quick::from_str(usage.get()).ok()), copied) {
             self.add(&record, &usage);
         }
     }
