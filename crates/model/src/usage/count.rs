@@ -9,7 +9,7 @@ use jiff::tz::TimeZone;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Call;
+use super::{ByHash, Call};
 use crate::session::{SessionKey, Tokens};
 
 /// What the rows of a report are about.
@@ -248,7 +248,7 @@ fn each_call_once<'s>(
     lumps: &'s HashMap<usize, Call>,
     mut tell: impl FnMut(usize, &'s Call),
 ) {
-    let mut known: HashMap<&str, HashSet<u64>> = HashMap::new();
+    let mut known: HashMap<&str, HashSet<u64, ByHash>> = HashMap::new();
     let mut most: HashMap<&str, usize> = HashMap::new();
     for spender in spenders {
         *most.entry(&spender.key.adapter).or_default() +=
@@ -261,7 +261,8 @@ fn each_call_once<'s>(
             continue;
         };
         let adapter = key.adapter.as_str();
-        let known = known.entry(adapter).or_insert_with(|| HashSet::with_capacity(most[adapter]));
+        let new = || HashSet::with_capacity_and_hasher(most[adapter], ByHash::default());
+        let known = known.entry(adapter).or_insert_with(new);
         let is_new = |call: &&Call| call.name.is_none_or(|name| known.insert(name));
         calls.iter().filter(is_new).for_each(|call| tell(*index, call));
     }

@@ -28,6 +28,29 @@ pub struct Call {
     pub agent: Option<Box<str>>,
 }
 
+/// The hasher of maps whose keys are hashes already.
+pub type ByHash = std::hash::BuildHasherDefault<Hashed>;
+
+/// Takes a hash as it is.
+#[derive(Debug, Default)]
+pub struct Hashed(u64);
+
+impl std::hash::Hasher for Hashed {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 impl Tokens {
     /// The sum of two counts; what neither of them contains stays unknown.
     #[must_use]

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
+use agentctl_model::usage::ByHash;
 use agentctl_model::{Call, Tokens};
 use jiff::Timestamp;
 
@@ -13,7 +14,8 @@ use crate::transcript::memory::Counted;
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
     in_order: Vec<Call>,
-    by_name: HashMap<Box<str>, usize>,
+    /// By the hash of the name.
+    by_name: HashMap<u64, usize, ByHash>,
     models: Vec<Arc<str>>,
 }
 
@@ -31,7 +33,8 @@ impl Calls {
     /// Adds a call. `name` is what the agent calls it; a call without one is not written again.
     pub(crate) fn add(&mut self, name: Option<&str>, recorded: Recorded<'_>) {
         let Recorded { at, model, tokens, cost, agent } = recorded;
-        if let Some(known) = name.and_then(|name| self.by_name.get(name)) {
+        let name = name.map(|name| hash_of(&name));
+        if let Some(known) = name.and_then(|name| self.by_name.get(&name)) {
             let known = &mut self.in_order[*known];
             known.tokens = tokens;
             known.cost = cost;
@@ -41,13 +44,13 @@ impl Calls {
         let shared = name.zip(at).map(|of| hash_of(&of));
         let model = model.filter(|model| !model.is_empty()).map(|model| self.model(model));
         if let Some(name) = name {
-            self.by_name.insert(name.into(), self.in_order.len());
+            self.by_name.insert(name, self.in_order.len());
         }
         self.in_order.push(Call { at, model, tokens, cost, name: shared, agent: agent.map(Into::into) });
     }
 
     pub(crate) fn has(&self, name: &str) -> bool {
-        self.by_name.contains_key(name)
+        self.by_name.contains_key(&hash_of(&name))
     }
 
     /// What was counted so far belongs to another session.

@@ -39,6 +39,9 @@ use remembered::Place;
 /// A first prompt of some megabytes is read; a longer one is not.
 const HEAD_BUDGET: usize = 8 << 20;
 
+/// A file that is read whole and is not longer is read once, and not for each end as well.
+const WHOLE_AT_ONCE: usize = 4 * CHUNK;
+
 /// The result for one transcript.
 pub(crate) enum Read<F: Format> {
     /// The file does not exist.
@@ -171,7 +174,7 @@ fn read_opened<F: Format>(
         both((&head, head.len() as u64), (&tail, tail.len() as u64))?
     } else {
         let whole = is_counted && known.is_none();
-        let at_once = if whole { CHUNK.max(F::AT_ONCE) } else { F::AT_ONCE };
+        let at_once = if whole { WHOLE_AT_ONCE.max(F::AT_ONCE) } else { F::AT_ONCE };
         opened.read_through(at_once, |source, size| both((source, size), (source, size)))?
     };
     Ok(reading.map_or(Read::Passed, |(head, tail, counted, warning)| {

@@ -96,6 +96,9 @@ impl Fleet {
             |adapter: &str, call: &agentctl_model::Call| prices::of_call(&self.prices, &table, adapter, call);
         let window = Window { since: asked.since.start(spent.as_of), until: asked.until };
         let report = count(&spent.spenders, (asked.by, &asked.zone), window, &price);
+        // Nobody waits until hundreds of thousands of calls are freed. Where no thread can be had, they are freed here.
+        let spenders = spent.spenders;
+        let _ = std::thread::Builder::new().spawn(move || drop(spenders));
         UsageAnswer {
             as_of: spent.as_of,
             host: self.host().to_owned(),
