@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use agentctl_adapters::agents::acp::AcpAgent;
 use agentctl_adapters::hold::acp::Greeting;
-use agentctl_adapters::{Adapter, Follow, Memory, Opening, ReadError, Root};
+use agentctl_adapters::{Adapter, Follow, Memory, Opening, ReadError, Root, WatchTarget};
 use agentctl_model::{Entry, Environ, Surveyed};
 use agentctl_process::Kernel;
 
@@ -202,6 +202,15 @@ impl Fleet {
 
     pub fn sources(&self) -> &[Source] {
         &self.sources
+    }
+
+    /// The folders in which changes of live sessions show.
+    pub fn watch_targets(&self) -> Vec<WatchTarget> {
+        let watched = |source: &Source| source.adapter.watch(&source.root);
+        let mut targets: Vec<WatchTarget> = self.sources.iter().flat_map(watched).collect();
+        targets.sort();
+        targets.dedup();
+        targets
     }
 
     /// Returns the last `limit` entries of a session, oldest first.

@@ -153,7 +153,7 @@ pub(crate) fn watch_local(shared: &Arc<Shared>, surveyed: &Sender<()>) {
         match &fleet {
             Ok(fleet) => {
                 complaint = None;
-                watcher.watch_folders(targets(fleet));
+                watcher.watch_folders(fleet.watch_targets());
                 survey(shared, fleet, Location::Local);
                 again = watcher.watch_processes(live.processes());
                 // Servers start and stop with their processes; the sweep finds the remaining changes.
@@ -232,14 +232,6 @@ fn changes_unannounced(fleet: &Fleet, feeds: &Feeds, session: &Session) -> bool 
     let adapter = fleet.sources().iter().find(|source| source.name() == session.adapter);
     let is_asked = adapter.is_some_and(|source| source.adapter.card().can_be_asked);
     is_asked && !feeds.all_connected(&session.adapter)
-}
-
-fn targets(fleet: &Fleet) -> Vec<agentctl_adapters::WatchTarget> {
-    let mut targets: Vec<_> =
-        fleet.sources().iter().flat_map(|source| source.adapter.watch(&source.root)).collect();
-    targets.sort();
-    targets.dedup();
-    targets
 }
 
 /// Where the sessions of a source live: in processes on this machine, or in a server.

@@ -33,6 +33,8 @@ pub struct Folders {
     unwatched: BTreeSet<PathBuf>,
     /// Why the last of them is not watched.
     why_unwatched: Option<String>,
+    /// A folder below the targets is a link, behind which nothing is watched.
+    has_links: bool,
 }
 
 impl Folders {
@@ -40,7 +42,8 @@ impl Folders {
     pub fn new() -> io::Result<Self> {
         let descriptor = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
         let (watched, targets) = (HashMap::new(), Vec::new());
-        Ok(Self { descriptor, watched, targets, unwatched: BTreeSet::new(), why_unwatched: None })
+        let unwatched = BTreeSet::new();
+        Ok(Self { descriptor, watched, targets, unwatched, why_unwatched: None, has_links: false })
     }
 
     /// How many folders should be watched and cannot be.
@@ -51,6 +54,11 @@ impl Folders {
     /// Why the last of them cannot be watched.
     pub fn why_unwatched(&self) -> Option<&str> {
         self.why_unwatched.as_deref()
+    }
+
+    /// Whether a folder below the targets is a link, behind which nothing is watched.
+    pub fn has_links(&self) -> bool {
+        self.has_links
     }
 
     /// How many folders are watched.
@@ -74,6 +82,7 @@ impl Folders {
     fn watch_all(&mut self) {
         self.unwatched.clear();
         self.why_unwatched = None;
+        self.has_links = false;
         for target in self.targets.clone() {
             if target.path.is_dir() {
                 self.add(&target.path, target.depth);
@@ -90,8 +99,10 @@ impl Folders {
         }
         let Ok(entries) = entries(path) else { return };
         for entry in entries.flatten() {
-            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                self.add(&entry.path(), depth - 1);
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => self.add(&entry.path(), depth - 1),
+                Ok(kind) if kind.is_symlink() => self.has_links |= entry.path().is_dir(),
+                _ => {}
             }
         }
     }
@@ -166,10 +177,14 @@ impl Folders {
                 (None, None) => {}
                 (Some(depth), name) => {
                     relevant = true;
-                    let new = what.contains(ReadFlags::ISDIR)
-                        && what.intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO);
-                    if let (true, Some(name), Some(below)) = (new, name, depth.checked_sub(1)) {
-                        fresh.push((folder.path.join(name), below));
+                    let is_new = what.intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO);
+                    if let (true, Some(name), Some(below)) = (is_new, name, depth.checked_sub(1)) {
+                        let path = folder.path.join(name);
+                        if what.contains(ReadFlags::ISDIR) {
+                            fresh.push((path, below));
+                        } else {
+                            self.has_links |= path.is_symlink() && path.is_dir();
+                        }
                     }
                 }
             }

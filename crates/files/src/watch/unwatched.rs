@@ -22,6 +22,10 @@ impl Folders {
         match *self {}
     }
 
+    pub fn has_links(&self) -> bool {
+        match *self {}
+    }
+
     pub fn drain(&mut self) -> bool {
         match *self {}
     }

@@ -6,11 +6,12 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use agentctl_adapters::Memory;
+use agentctl_adapters::{Memory, WatchTarget};
 use agentctl_fleet::{ListFilter, Listing, Query, Since, Wanted};
 use agentctl_model::{CoverageKind, Session};
 use jiff::{SignedDuration, Timestamp};
 
+use super::quiet::{self, Quiet};
 use super::{News, watched};
 use crate::failure::Failure;
 use crate::link::Link;
@@ -26,6 +27,8 @@ use crate::top::state::Part;
 const PERIOD: Duration = Duration::from_millis(2500);
 /// How soon after a look the next one may come.
 const LEAST: Duration = Duration::from_millis(250);
+/// How long the stored sessions are left unseen at most while the kernel tells of no write.
+const LONGEST: Duration = Duration::from_secs(15);
 /// How far back sessions that ended are shown.
 const ENDED: Duration = Duration::from_hours(24);
 
@@ -68,10 +71,14 @@ fn held<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 fn query(scene: &Scene) -> Query {
+    query_for(scene, Wanted::All { since: Since::Back(ENDED) })
+}
+
+fn query_for(scene: &Scene, wanted: Wanted) -> Query {
     Query {
         adapters: scene.adapters.clone(),
         filter: ListFilter { folders: scene.folders.clone(), ..ListFilter::default() },
-        ..Query::new(Wanted::All { since: Since::Back(ENDED) })
+        ..Query::new(wanted)
     }
 }
 
@@ -80,6 +87,11 @@ fn near(scene: &Scene, to: &Sender<News>) {
     let mut was_heard = false;
     // What has not changed since the last look is not read again.
     let memory = Arc::new(Memory::new(clock));
+    let mut quiet = Quiet::new(PERIOD, LONGEST);
+    // A daemon that starts and agents that are launched show there.
+    let own = scene.surroundings.store().map(|store| {
+        [WatchTarget::new(store.folder(), 0), WatchTarget::new(store.folder().join("launches"), 1)]
+    });
     loop {
         let Ok(link) = Link::open(&scene.surroundings.anew()) else {
             std::thread::sleep(PERIOD);
@@ -110,7 +122,15 @@ fn near(scene: &Scene, to: &Sender<News>) {
             }
         }
         // A daemon that was lost is looked for more often.
-        std::thread::sleep(if was_heard { PERIOD / 2 } else { PERIOD });
+        if was_heard {
+            std::thread::sleep(PERIOD / 2);
+            continue;
+        }
+        let targets = own.as_ref().ok().and_then(|own| quiet::targets(&link.fleet, own));
+        quiet.wait(targets, || {
+            let listing = link.fleet.list(&query_for(scene, Wanted::Live));
+            (listing.sessions.into_iter().map(|one| *one.session).collect(), listing.strays)
+        });
     }
 }
 

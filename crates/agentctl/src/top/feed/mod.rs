@@ -3,6 +3,7 @@
 mod deeds;
 mod looks;
 mod questions;
+mod quiet;
 mod words;
 
 use std::any::Any;

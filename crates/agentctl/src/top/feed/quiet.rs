@@ -1,0 +1,167 @@
+//! Whether anything can have changed since the last look at all sessions, where no daemon tells it.
+//!
+//! A look at thousands of stored sessions costs more than a view at rest may take. So the kernel is asked to tell of writes
+//! below the agents' folders, and meanwhile only the live sessions are looked at. Nothing is concluded from silence: where
+//! not everything can be watched, all is looked at each time, and now and then anyway.
+
+use std::time::{Duration, Instant};
+
+use agentctl_files::watch::{Folders, WatchTarget};
+use agentctl_fleet::Fleet;
+use agentctl_model::Session;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+pub(super) struct Quiet {
+    /// How often the live sessions are looked at, and everything where something was written.
+    period: Duration,
+    /// How long everything is left unseen at most.
+    longest: Duration,
+    folders: Option<Folders>,
+    targets: Vec<WatchTarget>,
+    /// The live sessions at the last look at them alone, with the number of processes that belong to no session.
+    live: Option<Live>,
+}
+
+pub(super) type Live = (Vec<Session>, usize);
+
+impl Quiet {
+    pub(super) fn new(period: Duration, longest: Duration) -> Self {
+        Self { period, longest, folders: None, targets: Vec::new(), live: None }
+    }
+
+    /// Waits until there is a reason to look at everything again. `targets` is `None` where not everything can be watched.
+    pub(super) fn wait(&mut self, targets: Option<Vec<WatchTarget>>, live: impl Fn() -> Live) {
+        let began = Instant::now();
+        let was_watching = self.folders.is_some() && targets.as_ref() == Some(&self.targets);
+        if !self.watch(targets) || !was_watching {
+            // What was written before the watch began is not told.
+            self.live = None;
+            std::thread::sleep(self.period);
+            return;
+        }
+        while began.elapsed() < self.longest {
+            if self.is_told() {
+                std::thread::sleep(self.period.saturating_sub(began.elapsed()));
+                return;
+            }
+            let now = Some(live());
+            if now != self.live {
+                self.live = now;
+                return;
+            }
+        }
+    }
+
+    /// Whether all of these are watched from now on.
+    fn watch(&mut self, targets: Option<Vec<WatchTarget>>) -> bool {
+        let folders = self.folders.take().map_or_else(Folders::new, Ok);
+        let (Some(targets), Ok(mut folders)) = (targets, folders) else { return false };
+        self.targets.clone_from(&targets);
+        folders.watch(targets);
+        let is_watched = folders.unwatched() == 0 && !folders.has_links();
+        self.folders = Some(folders);
+        is_watched
+    }
+
+    /// Waits for a period at most until something was written.
+    fn is_told(&mut self) -> bool {
+        let Some(folders) = &mut self.folders else { return true };
+        let end = Instant::now() + self.period;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let timeout =
+                Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
+            let is_ready = poll(&mut [PollFd::new(folders, PollFlags::IN)], Some(&timeout));
+            if is_ready.is_ok_and(|ready| ready > 0) && folders.drain() {
+                return true;
+            }
+            if left.is_zero() {
+                return false;
+            }
+        }
+    }
+}
+
+/// The folders in which a change of a session shows; `None` where one shows elsewhere: in a server, or on a file system
+/// that others write to as well.
+pub(super) fn targets(fleet: &Fleet, own: &[WatchTarget]) -> Option<Vec<WatchTarget>> {
+    let is_elsewhere = |source: &agentctl_fleet::Source| {
+        source.adapter.gateway().is_some_and(|gateway| gateway.is_reachable(&source.root))
+    };
+    if fleet.sources().iter().any(is_elsewhere) {
+        return None;
+    }
+    let targets: Vec<WatchTarget> = fleet.watch_targets().into_iter().chain(own.iter().cloned()).collect();
+    let is_served_here = |target: &WatchTarget| {
+        !target.path.is_dir()
+            || agentctl_files::open_folder(&target.path)
+                .is_ok_and(|folder| agentctl_files::is_served_here(&folder))
+    };
+    targets.iter().all(is_served_here).then_some(targets)
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::cell::Cell;
+    use std::path::Path;
+
+    use super::*;
+
+    const PERIOD: Duration = Duration::from_millis(20);
+
+    /// A wait that has gone through its first, unwatched round.
+    fn quiet(targets: &[WatchTarget], longest: Duration) -> Quiet {
+        let mut quiet = Quiet::new(PERIOD, longest);
+        quiet.wait(Some(targets.to_vec()), || unreachable!("nothing is watched so far"));
+        quiet
+    }
+
+    fn target(path: &Path) -> Vec<WatchTarget> {
+        vec![WatchTarget::new(path, 1)]
+    }
+
+    #[test]
+    fn as_long_as_nothing_changes_only_the_live_sessions_are_looked_at() {
+        let place = tempfile::tempdir().unwrap();
+        let targets = target(place.path());
+        let mut quiet = quiet(&targets, PERIOD * 10);
+        let looks = Cell::new(0);
+        let live = || {
+            looks.set(looks.get() + 1);
+            (Vec::new(), 0)
+        };
+        quiet.wait(Some(targets.clone()), live);
+        assert_eq!(looks.take(), 1, "there was nothing to compare the first look with");
+        let began = Instant::now();
+        quiet.wait(Some(targets.clone()), live);
+        assert!(looks.get() > 1 && began.elapsed() >= PERIOD * 10, "everything is looked at in the end");
+        quiet.wait(Some(targets), || (Vec::new(), 1));
+        assert_eq!(quiet.live, Some((Vec::new(), 1)), "a process more is a reason to look");
+    }
+
+    #[test]
+    fn what_is_written_is_a_reason_to_look_at_everything() {
+        let place = tempfile::tempdir().unwrap();
+        std::fs::create_dir(place.path().join("below")).unwrap();
+        let targets = target(place.path());
+        let mut quiet = quiet(&targets, Duration::from_hours(1));
+        let live = || (Vec::new(), 0);
+        quiet.wait(Some(targets.clone()), live);
+        for path in ["new.jsonl", "below/new.jsonl", "below/new.jsonl"] {
+            std::fs::write(place.path().join(path), path).unwrap();
+            quiet.wait(Some(targets.clone()), live);
+        }
+    }
+
+    #[test]
+    fn where_not_everything_is_watched_each_look_is_at_everything() {
+        let place = tempfile::tempdir().unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink(elsewhere.path(), place.path().join("link")).unwrap();
+        let targets = target(place.path());
+        let mut quiet = quiet(&targets, Duration::from_hours(1));
+        for targets in [Some(targets), None] {
+            quiet.wait(targets, || unreachable!("everything is looked at"));
+        }
+    }
+}
