@@ -28,7 +28,7 @@ const PERIOD: Duration = Duration::from_millis(2500);
 /// How soon after a look the next one may come.
 const LEAST: Duration = Duration::from_millis(250);
 /// How long the stored sessions are left unseen at most while the kernel tells of no write.
-const LONGEST: Duration = Duration::from_secs(15);
+const LONGEST: Duration = Duration::from_secs(30);
 /// How far back sessions that ended are shown.
 const ENDED: Duration = Duration::from_hours(24);
 
