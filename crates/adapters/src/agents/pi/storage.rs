@@ -7,7 +7,7 @@
 //! file of the session that started them, without its ending: their files are sub-agents of that session. What else
 //! extensions write there has no header and is no session.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 use agentctl_model::{Harvest, KernelView, Process};
@@ -111,6 +111,8 @@ pub(super) fn live(
     let (marks, family) = (marks(kernel), Family::of(kernel));
     let mut files = BTreeSet::new();
     let mut homeless: Vec<Option<Timestamp>> = Vec::new();
+    // Many processes may share a folder, and all share the store.
+    let mut listed: HashMap<PathBuf, Vec<Listed>> = HashMap::new();
     for (process, kind) in agents(kernel) {
         let mark = marks.get(&process.pid());
         let named = mark.and_then(|mark| mark.file.clone());
@@ -127,10 +129,13 @@ pub(super) fn live(
         let marked = mark.and_then(|mark| mark.id.as_deref());
         let is_marked = |entry: &Listed| marked.is_some_and(|id| id_in_name(&entry.name) == Some(id));
         for folder in folders.flatten() {
-            let entries = list(&folder, harvest).into_iter().filter(|entry| may_be(&entry.name, creator));
+            let entries = listed.entry(folder).or_insert_with_key(|folder| {
+                list(folder, harvest).into_iter().filter(|entry| may_be(&entry.name, creator)).collect()
+            });
             let wanted = entries
+                .iter()
                 .filter(|entry| is_marked(entry) || written_since(&entry.path, process.head.started_at));
-            files.extend(wanted.map(|entry| entry.path));
+            files.extend(wanted.map(|entry| entry.path.clone()));
         }
         let alone = mark.is_none() && kind == creator && family.agent_above(process).is_none();
         if alone && files.len() == before {
