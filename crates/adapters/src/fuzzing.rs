@@ -36,6 +36,28 @@ pub fn opencode_record(bytes: &[u8]) {
     }
 }
 
+/// The reader that walks over what nobody asked for says what `serde_json` says, of every line.
+pub fn quick_line(line: &[u8]) {
+    use std::collections::HashMap;
+
+    use serde::de::IgnoredAny;
+    use serde_json::Value;
+    use serde_json::value::RawValue;
+
+    use crate::transcript::jsonl::quick;
+
+    assert_eq!(quick::from_slice::<Value>(line).ok(), serde_json::from_slice(line).ok());
+    let ignored = |read: serde_json::Result<IgnoredAny>| read.is_ok();
+    assert_eq!(ignored(quick::from_slice(line)), ignored(serde_json::from_slice(line)));
+    let raw = |read: serde_json::Result<HashMap<String, &RawValue>>| {
+        let named = |members: HashMap<String, &RawValue>| -> HashMap<String, String> {
+            members.into_iter().map(|(key, value)| (key, value.get().to_owned())).collect()
+        };
+        read.ok().map(named)
+    };
+    assert_eq!(raw(quick::from_slice(line)), raw(serde_json::from_slice(line)));
+}
+
 /// A server that says these bytes, cut where `cuts` says, after a greeting that is right or after none. The greeting comes
 /// at once: one in many pieces is refused as an attack.
 struct Scripted {
