@@ -1,8 +1,9 @@
 //! Whether anything can have changed since the last look at all sessions, where no daemon tells it.
 //!
 //! A look at thousands of stored sessions costs more than a view at rest may take. So the kernel is asked to tell of writes
-//! below the agents' folders, and meanwhile only the live sessions are looked at. Nothing is concluded from silence: where
-//! not everything can be watched, all is looked at each time, and now and then anyway.
+//! below the agents' folders, and meanwhile only the live sessions are looked at. Where not everything can be watched, all is
+//! looked at each time. No status rests on this, only when the stored sessions are looked at again; and that is done now and
+//! then anyway, because somebody may have written where nobody watches.
 
 use std::time::{Duration, Instant};
 
@@ -91,7 +92,10 @@ pub(super) fn targets(fleet: &Fleet, own: &[WatchTarget]) -> Option<Vec<WatchTar
     if fleet.sources().iter().any(is_elsewhere) {
         return None;
     }
-    let targets: Vec<WatchTarget> = fleet.watch_targets().into_iter().chain(own.iter().cloned()).collect();
+    // What names a session or moves it away may lie beside the conversations.
+    let roots = fleet.sources().iter().map(|source| WatchTarget::new(&source.root.path, 1));
+    let targets: Vec<WatchTarget> =
+        fleet.watch_targets().into_iter().chain(roots).chain(own.iter().cloned()).collect();
     let is_served_here = |target: &WatchTarget| {
         !target.path.is_dir()
             || agentctl_files::open_folder(&target.path)
@@ -150,6 +154,27 @@ mod tests {
         for path in ["new.jsonl", "below/new.jsonl", "below/new.jsonl"] {
             std::fs::write(place.path().join(path), path).unwrap();
             quiet.wait(Some(targets.clone()), live);
+        }
+    }
+
+    #[test]
+    fn a_name_beside_the_conversations_is_a_reason_to_look_too() {
+        let place = tempfile::tempdir().unwrap();
+        for folder in ["sessions", "archived_sessions"] {
+            std::fs::create_dir(place.path().join(folder)).unwrap();
+        }
+        let adapter =
+            agentctl_adapters::registry().into_iter().find(|one| one.card().name == "codex").unwrap();
+        let root = agentctl_adapters::Root::at(place.path());
+        let source = agentctl_fleet::Source { adapter, root, timeout: PERIOD };
+        let kernel = std::sync::Arc::new(agentctl_process::fake::Scripted::new());
+        let fleet = Fleet::new(vec![source], kernel);
+        let watched = || targets(&fleet, &[]);
+        let mut quiet = quiet(&watched().unwrap(), Duration::from_hours(1));
+        quiet.wait(watched(), || (Vec::new(), 0));
+        for path in ["session_index.jsonl", "archived_sessions/rollout.jsonl"] {
+            std::fs::write(place.path().join(path), path).unwrap();
+            quiet.wait(watched(), || (Vec::new(), 0));
         }
     }
 
