@@ -92,12 +92,15 @@ impl Runner<'_> {
     pub(super) fn with_screen(&self, error: Error) -> Error {
         let shown = if self.record.order.terminal { self.shown() } else { None };
         match shown {
+            Some(shown) if shown.is_empty() => {
+                error.hint("its screen shows nothing so far; a longer --timeout gives it more time to start")
+            }
             Some(shown) => error.hint(format!("its screen shows: {shown}")),
             None => error,
         }
     }
 
-    /// The last lines of the screen, as one.
+    /// The last lines of the screen, as one; `None` if there is no screen any more.
     fn shown(&self) -> Option<String> {
         let tmux = tmux_program(self.caller).ok()?;
         let mut args: Vec<OsString> = vec!["-S".into(), self.folder.screen_socket().into()];
@@ -106,7 +109,7 @@ impl Runner<'_> {
         let screen = self.folder.output("shown", 64 << 10);
         let lines: Vec<&str> = screen.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
         let last = &lines[lines.len().saturating_sub(MOST_LINES)..];
-        (!last.is_empty()).then(|| text::clean(&last.join(" / ")))
+        Some(text::clean(&last.join(" / ")))
     }
 
     /// Returns the process in the pane.
