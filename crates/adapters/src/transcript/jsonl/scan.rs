@@ -17,12 +17,8 @@ pub(super) const MOST_WITHOUT_LINES: u64 = 8 * LINE_LIMIT as u64;
 /// What is searched for lies near the end. A file that needs more than this to be understood is left out.
 const FURTHEST: u64 = 1 << 30;
 
-/// The usual first window.
+/// The usual first window; each further one is three times as large.
 const FIRST_WINDOW: usize = 16 << 10;
-
-/// Each further window. It fits into a near cache, and little is read in vain. After one in which no line ends, the next is
-/// twice as large, because a long line is moved once for each window.
-const WINDOW: usize = 32 << 10;
 const LARGEST_WINDOW: usize = 1 << 20;
 
 /// Takes lines, newest first. Pure: it cannot fail and cannot block.
@@ -178,8 +174,7 @@ impl Backward<'_> {
             if offset > 0 && !scan.wants_more(size - offset) {
                 return Ok(self.seen);
             }
-            let has_line_end = unsearched < fresh + got;
-            window = if has_line_end { WINDOW } else { (window * 2).clamp(WINDOW, LARGEST_WINDOW) };
+            window = (window * 3).min(LARGEST_WINDOW);
         }
         self.seen.whole = true;
         if skipping || self.end - self.start > LINE_LIMIT {
@@ -199,15 +194,12 @@ impl Backward<'_> {
         if held + length > self.buffer.len() {
             let wanted = (held + length).max(4 * FIRST_WINDOW);
             grow(self.buffer, wanted, self.start..self.end, true);
-            self.end = self.buffer.len();
         } else {
-            // Short lines stay in the part of the buffer that is in the near cache; a long one is not moved each time.
-            let near = (held + length).max(4 * FIRST_WINDOW).min(self.buffer.len());
-            let end = if held > WINDOW { self.buffer.len() } else { near };
-            self.buffer.copy_within(self.start..self.end, end - held);
-            self.end = end;
+            let to = self.buffer.len() - held;
+            self.buffer.copy_within(self.start..self.end, to);
         }
-        self.start = self.end - held;
+        self.start = self.buffer.len() - held;
+        self.end = self.buffer.len();
     }
 }
 

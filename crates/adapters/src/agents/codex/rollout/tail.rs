@@ -170,6 +170,9 @@ impl Tail {
 }
 
 impl read::Tail for Tail {
+    /// The last turn is read back to where it began.
+    const WINDOW: usize = 64 << 10;
+
     fn line(&mut self, line: &[u8], _: u64) -> Line {
         // A half-written last line can have a valid beginning too, so a record must end with its closing
         // brace.
