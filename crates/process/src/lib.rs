@@ -12,6 +12,7 @@ use agentctl_model::{HeldLock, NamespaceView, Observed, Process, ProcessHead, Pr
 use jiff::Timestamp;
 
 pub mod fake;
+mod halves;
 #[cfg(target_os = "linux")]
 pub mod linux;
 pub mod open_files;
@@ -22,6 +23,7 @@ pub mod signal;
 pub mod spawn;
 pub mod tmux;
 
+pub use halves::in_halves;
 pub use proven::{Proven, is_agentctl};
 pub use signal::{Sent, Signal, SignalError, wait_any_gone, wait_gone};
 pub use spawn::{Ending, Order, Started, identity, spawn, spawn_with};

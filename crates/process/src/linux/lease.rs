@@ -60,6 +60,8 @@ fn fcntl(file: &File, command: libc::c_int, value: libc::c_int) -> io::Result<()
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
     use super::*;
 
     #[test]
@@ -84,21 +86,23 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("busy");
         File::create(&path).expect("a file");
-        let stop = std::sync::atomic::AtomicBool::new(false);
+        let (stop, opened) = (AtomicBool::new(false), AtomicU32::new(0));
         std::thread::scope(|scope| {
             let opens = scope.spawn(|| {
-                let mut opened = 0_u32;
-                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                while !stop.load(Ordering::Relaxed) {
                     File::options().write(true).open(&path).expect("it opens");
-                    opened += 1;
+                    opened.fetch_add(1, Ordering::Relaxed);
                 }
-                opened
             });
-            for _ in 0..2_000 {
+            // A new thread may have to wait for its first turn.
+            let has_opened = || opened.load(Ordering::Relaxed) > 0 || opens.is_finished();
+            let mut asked = 0;
+            while asked < 2_000 || !has_opened() {
                 assert!(is_open(&path, OpenHow::AtAll).seen().is_some());
+                asked += 1;
             }
-            stop.store(true, std::sync::atomic::Ordering::Relaxed);
-            assert!(opens.join().expect("no panic") > 0);
+            stop.store(true, Ordering::Relaxed);
+            opens.join().expect("no panic");
         });
     }
 }

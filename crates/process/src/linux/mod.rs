@@ -29,7 +29,7 @@ use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
-use crate::{Boot, InspectRequest, Kernel, OpenHow};
+use crate::{Boot, InspectRequest, Kernel, OpenHow, in_halves};
 use clock::StartClock;
 use entry::{Entry, LookError};
 use stat::Stat;
@@ -75,16 +75,20 @@ impl Linux {
         let clock = StartClock::now();
         let folder = self.folder().map_err(describe)?;
         let pids = entry::numbers(&folder).map_err(describe)?;
-        let (mut heads, mut buffer) = (Vec::with_capacity(pids.len()), Vec::new());
-        for pid in pids {
-            match head(&folder, pid, boot, clock, &mut buffer) {
-                Ok(head) => heads.extend(head),
-                Err(LookError::Gone | LookError::Denied(_)) => {}
-                // Callers would take a process that is left out for dead.
-                Err(failed) => return Err(failed.describe(&format!("process {pid}"))),
+        let parts = in_halves(&pids, |pids| {
+            let (mut heads, mut buffer) = (Vec::with_capacity(pids.len()), Vec::new());
+            for &pid in pids {
+                match head(&folder, pid, boot, clock, &mut buffer) {
+                    Ok(head) => heads.extend(head),
+                    Err(LookError::Gone | LookError::Denied(_)) => {}
+                    // Callers would take a process that is left out for dead.
+                    Err(failed) => return Err(failed.describe(&format!("process {pid}"))),
+                }
             }
-        }
-        Ok(heads)
+            Ok(heads)
+        });
+        let parts: Vec<Vec<ProcessHead>> = parts.into_iter().collect::<Result<_, _>>()?;
+        Ok(parts.concat())
     }
 
     fn open_pid(&self, pid: u32, buffer: &mut Vec<u8>) -> Result<(Entry, Stat), LookError> {
@@ -129,7 +133,11 @@ impl Linux {
         let inner_pid = namespaces::inner_pid(&entry, process.pid, &mut buffer);
         // A process that has died meanwhile shows no files and no variables, which must not be taken for the truth.
         let stat = entry.stat(&mut buffer)?;
-        if !self.is_same(process, &stat) || body.stat(&mut buffer)?.is_hollow() {
+        let is_hollow = match &thread {
+            Some(thread) => thread.stat(&mut buffer)?.is_hollow(),
+            None => stat.is_hollow(),
+        };
+        if !self.is_same(process, &stat) || is_hollow {
             return Err(LookError::Gone);
         }
         let head = ProcessHead {

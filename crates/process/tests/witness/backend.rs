@@ -8,7 +8,7 @@ use agentctl_process::signal::polled;
 use agentctl_process::{Kernel, Sent, Signal, SignalError};
 
 /// Nothing here takes this long; a test that waits this long has failed.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
+pub(crate) const DEADLINE: Duration = Duration::from_mins(1);
 
 pub(crate) struct Backend {
     pub(crate) kernel: Box<dyn Kernel>,

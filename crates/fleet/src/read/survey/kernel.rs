@@ -9,7 +9,7 @@ use agentctl_adapters::agents::acp;
 use agentctl_model::{
     Harvest, HeldLock, KernelView, Launched, Observed, OwnerIdentity, Process, ProcessHead, RootMembership,
 };
-use agentctl_process::{InspectRequest, Kernel, is_agentctl};
+use agentctl_process::{InspectRequest, Kernel, in_halves, is_agentctl};
 use jiff::Timestamp;
 
 use crate::Source;
@@ -183,7 +183,10 @@ fn launched(processes: &[Process], heads: &[ProcessHead], source: &Source, ledge
 
 fn inspect(kernel: &dyn Kernel, heads: &[&ProcessHead], looks: Looks) -> Vec<Process> {
     let want = InspectRequest { open_files: looks.open_files, listening: looks.listening };
-    heads.iter().filter_map(|head| kernel.inspect(head, want)).collect()
+    let seen = in_halves(heads, |heads| -> Vec<Process> {
+        heads.iter().filter_map(|head| kernel.inspect(head, want)).collect()
+    });
+    seen.into_iter().flatten().collect()
 }
 
 /// All descendants of these processes.

@@ -95,18 +95,21 @@ impl Fleet {
         };
         let unseen = self.unseen_owners_of_all(&sources, &readings, &joined, &seen);
         let mut survey = conclude(&sources, readings, joined, unseen, &seen, ended, (query, since));
-        survey.sessions.iter_mut().for_each(|surveyed| self.fill_branch(&mut surveyed.session));
         native_roots::settle(&mut survey.sessions, &self.sources);
         if !ledger.is_empty() {
             survey.sessions.iter_mut().for_each(|surveyed| add_launch(surveyed, &ledger, query));
         }
         survey.sessions.retain(|surveyed| is_of_adapters(surveyed, query));
-        survey.sessions.iter_mut().for_each(inventory::add_offered);
         // Who asks for single calls prices each of them.
-        if !self.prices.is_empty() && !query.calls {
-            survey.sessions.iter_mut().for_each(|surveyed| prices::fill(&mut surveyed.session, &self.prices));
+        let is_priced = !self.prices.is_empty() && !query.calls;
+        for surveyed in &mut survey.sessions {
+            self.fill_branch(&mut surveyed.session);
+            inventory::add_offered(surveyed);
+            if is_priced {
+                prices::fill(&mut surveyed.session, &self.prices);
+            }
+            surveyed.session.host.clone_from(&self.host);
         }
-        survey.sessions.iter_mut().for_each(|surveyed| surveyed.session.host.clone_from(&self.host));
         survey.sources.iter_mut().for_each(|source| source.host.clone_from(&self.host));
         survey
     }

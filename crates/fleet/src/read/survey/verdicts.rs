@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
 
 use agentctl_adapters::Card;
 use agentctl_model::{
@@ -44,13 +45,13 @@ impl SourceVerdicts<'_> {
         let remote: HashMap<Id, RemoteReport> =
             remote.into_iter().map(|remote| ((remote.id.clone(), remote.variant.clone()), remote)).collect();
         let found = std::mem::take(&mut self.harvest.found);
+        // Of ten thousand sessions hardly any has a claim or a remote state.
+        if claims.is_empty() && remote.is_empty() {
+            return self.unclaimed(found);
+        }
         let mut sessions: Vec<Surveyed> = found
             .into_iter()
             .map(|found| {
-                // Of ten thousand sessions hardly any has a claim or a remote state.
-                if claims.is_empty() && remote.is_empty() {
-                    return self.judge(found, &[], None);
-                }
                 let id = (found.id.clone(), found.variant.clone());
                 let claims = claims.remove(&id).unwrap_or_default();
                 self.judge(found, &claims, remote.get(&id))
@@ -63,6 +64,30 @@ impl SourceVerdicts<'_> {
             }
         }
         sessions
+    }
+
+    /// Sessions that nobody claims. Very many are judged on two cores.
+    fn unclaimed(&self, mut found: Vec<Found>) -> Vec<Surveyed> {
+        const WORTH_A_THREAD: usize = 1000;
+        let judged = |found: Vec<Found>| -> Vec<Surveyed> {
+            found.into_iter().map(|found| self.judge(found, &[], None)).collect()
+        };
+        if found.len() < WORTH_A_THREAD {
+            return judged(found);
+        }
+        let further = Mutex::new(found.split_off(found.len() / 2));
+        let judge_further =
+            || judged(std::mem::take(&mut *further.lock().unwrap_or_else(PoisonError::into_inner)));
+        std::thread::scope(|scope| {
+            let beside = std::thread::Builder::new().spawn_scoped(scope, judge_further);
+            let mut sessions = judged(found);
+            sessions.append(&mut match beside {
+                Ok(beside) => beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+                // No thread can be had.
+                Err(_) => judge_further(),
+            });
+            sessions
+        })
     }
 
     fn judge(&self, mut found: Found, claims: &[Claim], remote: Option<&RemoteReport>) -> Surveyed {
