@@ -162,56 +162,116 @@ pub struct UsageReport {
 /// How a model is named where the records do not say which it was.
 const UNKNOWN: &str = "unknown";
 
+/// What was found, ready to be counted. The part of each adapter is counted for itself, because no call has a copy in the
+/// records of another agent; whoever counts may do it in several threads.
+pub struct Counting<'s> {
+    spenders: &'s [Spender],
+    by: By,
+    zone: &'s TimeZone,
+    window: Window,
+    shares: Shares,
+    /// The sessions of each adapter by their index, oldest first.
+    orders: BTreeMap<&'s str, Vec<usize>>,
+    lumps: HashMap<usize, Call>,
+}
+
+/// What the sessions of one adapter spent.
+#[derive(Debug, Default)]
+pub struct Part<'s> {
+    rows: Rows<'s>,
+    total: Sum<'s>,
+    unpriced: BTreeSet<&'s str>,
+}
+
+impl<'s> Counting<'s> {
+    pub fn new(spenders: &'s [Spender], (by, zone): (By, &'s TimeZone), window: Window) -> Self {
+        let order = oldest_first(spenders);
+        let lumps = lumps(spenders, &order);
+        let mut orders: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        for index in order {
+            orders.entry(&spenders[index].key.adapter).or_default().push(index);
+        }
+        Self { spenders, by, zone, window, shares: Shares::of(spenders), orders, lumps }
+    }
+
+    /// The adapters with the number of their calls, in the order in which the parts are put together.
+    pub fn adapters(&self) -> Vec<(&'s str, usize)> {
+        let calls = |index: &usize| self.spenders[*index].calls.as_ref().map_or(0, |calls| calls.len());
+        self.orders.iter().map(|(adapter, order)| (*adapter, order.iter().map(calls).sum())).collect()
+    }
+
+    /// Counts what one adapter's sessions spent.
+    pub fn part<'c>(&'c self, adapter: &str, price: &CallPrice<'_>) -> Part<'c> {
+        let Self { spenders, by, zone, window, shares, .. } = self;
+        let mut part = Part::default();
+        let order = self.orders.get(adapter).map(Vec::as_slice).unwrap_or_default();
+        each_call_once(spenders, order, &self.lumps, |index, call| {
+            let spender = &spenders[index];
+            let at = call.at.or(spender.updated_at).or(spender.started_at);
+            let is_free = call.tokens.sum() == 0 && call.cost.is_none_or(|cost| cost <= 0.0);
+            let window = Window { since: spender.since.or(window.since), ..*window };
+            if is_free || !spender.is_counted || !window.has(at) {
+                return;
+            }
+            let cost = shares.own_cost(index, call).or_else(|| price(adapter, call));
+            if cost.is_none() {
+                part.unpriced.insert(call.model.as_deref().unwrap_or(UNKNOWN));
+            }
+            let who = (index, call.agent.as_deref());
+            let slot = Slot::of((*by, zone), at, spender, who, call);
+            part.rows.of(slot, || RowKey::of(*by, slot, spender)).add(who, call.tokens, cost);
+            part.total.add(who, call.tokens, cost);
+        });
+        part
+    }
+
+    /// Puts the parts of all adapters together.
+    pub fn report(&self, parts: Vec<Part<'_>>) -> UsageReport {
+        let Self { spenders, by, .. } = self;
+        let mut total = Sum::default();
+        let mut unpriced = BTreeSet::new();
+        let mut rows: BTreeMap<RowKey, Sum<'_>> = BTreeMap::new();
+        for part in parts {
+            total.join(part.total);
+            unpriced.extend(part.unpriced);
+            for (key, sum) in part.rows.in_order() {
+                rows.entry(key).or_default().join(sum);
+            }
+        }
+        let named = |(key, sum): (RowKey, Sum<'_>)| {
+            let of = sum.who.iter().next().map(|(index, _)| &spenders[*index]).filter(|_| *by == By::Session);
+            UsageRow {
+                key: key.shown,
+                adapter: of.map(|spender| spender.key.adapter.clone()),
+                name: of.and_then(|spender| spender.name.clone()),
+                host: of.map(|spender| spender.host.clone()),
+                total: sum.into_total(),
+            }
+        };
+        let mut rows: Vec<UsageRow> = rows.into_iter().map(named).collect();
+        if !by.is_period() {
+            // The most expensive first, then the largest; equal ones by name.
+            let weight = |row: &UsageRow| (row.total.cost.unwrap_or(0.0), row.total.tokens.sum());
+            rows.sort_by(|one, other| {
+                let ((cost, tokens), (other_cost, other_tokens)) = (weight(one), weight(other));
+                other_cost.total_cmp(&cost).then(other_tokens.cmp(&tokens)).then(one.key.cmp(&other.key))
+            });
+        }
+        let unpriced = unpriced.into_iter().map(str::to_owned).collect();
+        UsageReport { rows, total: total.into_total(), unpriced }
+    }
+}
+
 /// Counts what these sessions spent in the window, one row for each key, each call once.
 pub fn count(
     spenders: &[Spender],
-    (by, zone): (By, &TimeZone),
+    by: (By, &TimeZone),
     window: Window,
     price: &CallPrice<'_>,
 ) -> UsageReport {
-    let mut rows = Rows::default();
-    let mut total = Sum::default();
-    let mut unpriced = BTreeSet::new();
-    let shares = Shares::of(spenders);
-    let order = oldest_first(spenders);
-    let lumps = lumps(spenders, &order);
-    each_call_once(spenders, &order, &lumps, |index, call| {
-        let spender = &spenders[index];
-        let at = call.at.or(spender.updated_at).or(spender.started_at);
-        let is_free = call.tokens.sum() == 0 && call.cost.is_none_or(|cost| cost <= 0.0);
-        let window = Window { since: spender.since.or(window.since), ..window };
-        if is_free || !spender.is_counted || !window.has(at) {
-            return;
-        }
-        let cost = shares.own_cost(index, call).or_else(|| price(&spender.key.adapter, call));
-        if cost.is_none() {
-            unpriced.insert(call.model.as_deref().unwrap_or(UNKNOWN).to_owned());
-        }
-        let who = (index, call.agent.as_deref());
-        let slot = Slot::of((by, zone), at, spender, who, call);
-        rows.of(slot, || RowKey::of(by, slot, spender)).add(who, call.tokens, cost);
-        total.add(who, call.tokens, cost);
-    });
-    let named = |(key, sum): (RowKey, Sum)| {
-        let of = sum.who.iter().next().map(|(index, _)| &spenders[*index]).filter(|_| by == By::Session);
-        UsageRow {
-            key: key.shown,
-            adapter: of.map(|spender| spender.key.adapter.clone()),
-            name: of.and_then(|spender| spender.name.clone()),
-            host: of.map(|spender| spender.host.clone()),
-            total: sum.into_total(),
-        }
-    };
-    let mut rows: Vec<UsageRow> = rows.in_order().map(named).collect();
-    if !by.is_period() {
-        // The most expensive first, then the largest; equal ones by name.
-        let weight = |row: &UsageRow| (row.total.cost.unwrap_or(0.0), row.total.tokens.sum());
-        rows.sort_by(|one, other| {
-            let ((cost, tokens), (other_cost, other_tokens)) = (weight(one), weight(other));
-            other_cost.total_cmp(&cost).then(other_tokens.cmp(&tokens)).then(one.key.cmp(&other.key))
-        });
-    }
-    UsageReport { rows, total: total.into_total(), unpriced: unpriced.into_iter().collect() }
+    let counting = Counting::new(spenders, by, window);
+    let parts = counting.adapters().into_iter().map(|(adapter, _)| counting.part(adapter, price)).collect();
+    counting.report(parts)
 }
 
 /// The sessions by their index, oldest first.
@@ -240,29 +300,22 @@ fn lumps(spenders: &[Spender], order: &[usize]) -> HashMap<usize, Call> {
     order.iter().filter_map(lump).collect()
 }
 
-/// Tells every call with the index of the session that paid for it. Of several copies the one in the oldest session counts:
-/// the others were copied from it.
+/// Tells every call of one adapter's sessions with the index of the session that paid for it. Of several copies the one in
+/// the oldest session counts: the others were copied from it.
 fn each_call_once<'s>(
     spenders: &'s [Spender],
     order: &[usize],
     lumps: &'s HashMap<usize, Call>,
     mut tell: impl FnMut(usize, &'s Call),
 ) {
-    let mut known: HashMap<&str, HashSet<u64, ByHash>> = HashMap::new();
-    let mut most: HashMap<&str, usize> = HashMap::new();
-    for spender in spenders {
-        *most.entry(&spender.key.adapter).or_default() +=
-            spender.calls.as_ref().map_or(0, |calls| calls.len());
-    }
+    let calls = |index: &usize| spenders[*index].calls.as_deref().unwrap_or_default();
+    let most = order.iter().map(|index| calls(index).len()).sum();
+    let mut known: HashSet<u64, ByHash> = HashSet::with_capacity_and_hasher(most, ByHash::default());
     for index in order {
-        let Spender { key, calls, .. } = &spenders[*index];
-        let Some(calls) = calls else {
+        let Some(calls) = &spenders[*index].calls else {
             lumps.get(index).into_iter().for_each(|lump| tell(*index, lump));
             continue;
         };
-        let adapter = key.adapter.as_str();
-        let new = || HashSet::with_capacity_and_hasher(most[adapter], ByHash::default());
-        let known = known.entry(adapter).or_insert_with(new);
         let is_new = |call: &&Call| call.name.is_none_or(|name| known.insert(name));
         calls.iter().filter(is_new).for_each(|call| tell(*index, call));
     }
@@ -279,12 +332,15 @@ impl Shares {
     fn of(spenders: &[Spender]) -> Self {
         let with_figure = |spender: &Spender| spender.cost.filter(|cost| *cost > 0.0);
         let mut rates = HashMap::new();
-        if !spenders.iter().any(|spender| with_figure(spender).is_some()) {
-            return Self { rates };
-        }
+        let with_figures: HashSet<&str> = spenders
+            .iter()
+            .filter(|spender| with_figure(spender).is_some())
+            .map(|spender| spender.key.adapter.as_str())
+            .collect();
         // A session that was copied to another machine has its figure there too.
         let mut families: HashMap<(&str, &str, &str, &str), Vec<usize>> = HashMap::new();
-        for (index, spender) in spenders.iter().enumerate() {
+        let told = spenders.iter().enumerate();
+        for (index, spender) in told.filter(|(_, one)| with_figures.contains(one.key.adapter.as_str())) {
             let head = spender.subagent_of.as_deref().unwrap_or(&spender.key.id);
             let family =
                 (spender.host.as_str(), spender.key.adapter.as_str(), spender.key.root.as_str(), head);
@@ -438,6 +494,18 @@ impl<'s> Sum<'s> {
             self.last = Some(who);
             self.who.insert(who);
         }
+    }
+
+    fn join(&mut self, other: Self) {
+        self.tokens = self.tokens.plus(other.tokens);
+        if let Some(dollars) = other.cost {
+            self.cost = Some(self.cost.unwrap_or(0.0) + dollars);
+            self.basis = match self.basis {
+                Some(known) if Some(known) != other.basis => Some(Basis::Mixed),
+                _ => other.basis,
+            };
+        }
+        self.who.extend(other.who);
     }
 
     fn into_total(self) -> Total {

@@ -9,7 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::session::Tokens;
 
-pub use count::{Basis, By, CallPrice, Priced, Spender, Total, UsageReport, UsageRow, Window, count};
+pub use count::{
+    Basis, By, CallPrice, Counting, Part, Priced, Spender, Total, UsageReport, UsageRow, Window, count,
+};
 
 /// One call of a model, as the agent's own records tell it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -12,6 +12,11 @@ use jiff::Timestamp;
 /// What the prices are called where their origin is told.
 pub(crate) const NAME: &str = "genai-prices 0.2.1 (October 2026)";
 
+/// Unpacks the table for the whole program, as the first look at it does.
+pub(crate) fn unpack() {
+    let _ = Calculator::bundled();
+}
+
 /// The table, with what was already looked up.
 #[derive(Default)]
 pub(crate) struct Table {

@@ -1,10 +1,12 @@
 //! What sessions have spent: a survey that asks for every model call, counted by `model::usage`.
 
+mod counting;
+
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use agentctl_model::usage::{By, Spender, Total, UsageRow, Window, count};
-use agentctl_model::{HostReport, Relation, SourceReport, Surveyed};
+use agentctl_model::usage::{By, Spender, Total, UsageRow, Window};
+use agentctl_model::{HostReport, Relation, Session, SourceReport, Surveyed};
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
@@ -13,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Fleet;
 use crate::read::list::ListFilter;
-use crate::read::prices::{self, table};
+use crate::read::prices::table;
 use crate::read::query::{Query, Since, Wanted};
 use crate::worktree::root::repository_root;
 
@@ -69,6 +71,8 @@ pub struct Spent {
 impl Fleet {
     /// Counts what was spent. Each call counts at its own time, once, in the session that made it.
     pub fn usage(&self, asked: &UsageQuery) -> UsageAnswer {
+        // The table takes a while to unpack, which is done beside the reading. Without a thread it is done when it is needed.
+        let _ = std::thread::Builder::new().spawn(table::unpack);
         self.counted(self.spent(asked), asked)
     }
 
@@ -91,14 +95,10 @@ impl Fleet {
 
     /// Counts what was found, at the prices of this machine.
     pub fn counted(&self, spent: Spent, asked: &UsageQuery) -> UsageAnswer {
-        let table = table::Table::default();
-        let price =
-            |adapter: &str, call: &agentctl_model::Call| prices::of_call(&self.prices, &table, adapter, call);
         let window = Window { since: asked.since.start(spent.as_of), until: asked.until };
-        let report = count(&spent.spenders, (asked.by, &asked.zone), window, &price);
-        // Nobody waits until hundreds of thousands of calls are freed. Where no thread can be had, they are freed here.
-        let spenders = spent.spenders;
-        let _ = std::thread::Builder::new().spawn(move || drop(spenders));
+        let report = counting::count(&spent.spenders, (asked.by, &asked.zone), window, &self.prices);
+        // Hundreds of thousands of calls.
+        free_beside(spent.spenders);
         UsageAnswer {
             as_of: spent.as_of,
             host: self.host().to_owned(),
@@ -117,43 +117,66 @@ impl Fleet {
 
     /// The sessions as spenders; beside each stands whether it counts.
     pub(crate) fn spenders(&self, sessions: Vec<(Surveyed, bool)>) -> Vec<Spender> {
-        let natives: HashSet<(&str, &str)> =
-            sessions.iter().map(|(one, _)| (one.key.adapter.as_str(), one.key.id.as_str())).collect();
         // A gateway session and the session of the agent behind it are one conversation, which its agent has paid for.
+        let natives: HashSet<(&str, &str)> = sessions
+            .iter()
+            .filter_map(|(one, _)| one.session.meta.native.as_ref())
+            .map(|native| (native.adapter.as_str(), native.id.as_str()))
+            .collect();
+        let stored: HashSet<(&str, &str)> = sessions
+            .iter()
+            .map(|(one, _)| (one.key.adapter.as_str(), one.key.id.as_str()))
+            .filter(|name| !natives.is_empty() && natives.contains(name))
+            .collect();
         let is_told_twice = |(one, _): &(Surveyed, bool)| {
             let native = one.session.meta.native.as_ref();
-            native.is_some_and(|native| natives.contains(&(native.adapter.as_str(), native.id.as_str())))
+            native.is_some_and(|native| stored.contains(&(native.adapter.as_str(), native.id.as_str())))
         };
         let told_twice: Vec<bool> = sessions.iter().map(is_told_twice).collect();
         let mut places = Places::default();
         let mut spenders = Vec::with_capacity(sessions.len());
+        let mut emptied = Vec::with_capacity(sessions.len());
         for ((one, is_counted), is_told_twice) in sessions.into_iter().zip(told_twice) {
             if !is_told_twice {
-                spenders.push(self.spender(one, is_counted, &mut places));
+                let (spender, rest) = self.spender(one, is_counted, &mut places);
+                spenders.push(spender);
+                emptied.push(rest);
             }
         }
+        free_beside(emptied);
         spenders
     }
 
-    fn spender(&self, one: Surveyed, is_counted: bool, places: &mut Places) -> Spender {
-        let Surveyed { key, session, calls, .. } = one;
-        let is = |relation| session.relation == Some(relation);
-        Spender {
+    /// What counts of a session, and the rest of it.
+    fn spender(&self, one: Surveyed, is_counted: bool, places: &mut Places) -> (Spender, Box<Session>) {
+        let Surveyed { key, mut session, calls, .. } = one;
+        let relation = session.relation;
+        let is = |wanted| relation == Some(wanted);
+        let spender = Spender {
             host: self.host().to_owned(),
             since: None,
-            name: session.name.or(session.prompt),
-            place: session.cwd.filter(|_| is_counted).map(|cwd| places.of(cwd)),
+            name: session.name.take().or_else(|| session.prompt.take()),
+            place: session.cwd.take().filter(|_| is_counted).map(|cwd| places.of(cwd)),
             started_at: session.started_at,
             updated_at: session.updated_at,
             // What an agent says of a fork as a whole may contain what its parent spent.
             cost: session.cost.filter(|_| !is(Relation::Fork)),
-            subagent_of: session.parent_id.filter(|_| is(Relation::Subagent)),
+            subagent_of: session.parent_id.take().filter(|_| is(Relation::Subagent)),
             tokens: session.tokens,
-            model: session.model,
+            model: session.model.take(),
             calls,
             key,
             is_counted,
-        }
+        };
+        (spender, session)
+    }
+}
+
+/// Frees a long list, for which nobody waits. Where no thread can be had, it is freed here.
+fn free_beside<T: Send + 'static>(list: Vec<T>) {
+    const LONG: usize = 1000;
+    if list.len() >= LONG {
+        let _ = std::thread::Builder::new().spawn(move || drop(list));
     }
 }
 
