@@ -36,6 +36,11 @@ use crate::surroundings::Surroundings;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    if let Some(version) = cli::version_alone() {
+        // A closed output is no error.
+        let _ = std::io::stdout().write_all(version.as_bytes());
+        return Exit::Done.into();
+    }
     if std::env::args_os().nth(1).is_some_and(|first| first == agentctl_files::HELPER_ARGUMENT) {
         return match agentctl_files::run_helper(&agentctl_fleet::QUESTIONS) {
             Ok(()) => Exit::Done,

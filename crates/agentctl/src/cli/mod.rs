@@ -241,13 +241,17 @@ fn list_flags() -> Vec<clap::Id> {
     list.get_arguments().map(|arg| arg.get_id().clone()).collect()
 }
 
+/// The version, if nothing else is asked for. To say it, the program need neither look around nor build its commands.
+pub(crate) fn version_alone() -> Option<String> {
+    let mut words = std::env::args_os().skip(1);
+    let is_version = words.next().is_some_and(|word| word == "--version" || word == "-V");
+    (is_version && words.next().is_none()).then(|| format!("agentctl {VERSION}\n"))
+}
+
 /// Parses the command line of this process.
 pub(crate) fn parse() -> Result<Cli, clap::Error> {
     let typed: Vec<OsString> = std::env::args_os().collect();
-    // To say its version, the program need not build all its commands, which takes longer than everything else.
-    let is_version = matches!(&typed[..], [_, word] if word == "--version" || word == "-V");
-    let command = if is_version { clap::Command::new("agentctl").version(VERSION) } else { command() };
-    understood(command.color(colour_of_help(&typed)), &typed)
+    understood(command().color(colour_of_help(&typed)), &typed)
 }
 
 fn understood(mut command: clap::Command, typed: &[OsString]) -> Result<Cli, clap::Error> {
