@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::transcript::jsonl::quick;
 use crate::transcript::jsonl::text::Text;
+use crate::transcript::jsonl::time::time;
 
 /// One line of a transcript.
 #[expect(clippy::struct_excessive_bools, reason = "the agent's own flags")]
@@ -91,7 +92,7 @@ impl<'a> Record<'a> {
     }
 
     pub(super) fn at(&self) -> Option<Timestamp> {
-        self.timestamp.as_deref().and_then(|text| text.parse().ok())
+        self.timestamp.as_deref().and_then(time)
     }
 
     /// The quota for which the provider refused. Only that of a plan says when it is free again.

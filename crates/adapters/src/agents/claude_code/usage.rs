@@ -7,6 +7,7 @@ use memchr::memmem::Finder;
 
 use super::records::{NO_MODEL, Usage};
 use super::reply::Reply;
+use crate::transcript::jsonl::time::time;
 use crate::transcript::memory::Counted;
 use crate::transcript::read::{Calls, Recorded, Sum};
 
@@ -142,7 +143,7 @@ impl UsageSum {
         };
         // A version that records no requests began this file, so no later request makes this reply a copy.
         self.own |= reply.request_ref.is_none();
-        let at = reply.timestamp.as_deref().and_then(|text| text.parse().ok());
+        let at = reply.timestamp.as_deref().and_then(time);
         let model = message.model.as_deref();
         let call = Recorded { at, model, tokens: tokens(&usage), agent, ..Recorded::default() };
         self.calls.add(message.id.as_deref(), call);

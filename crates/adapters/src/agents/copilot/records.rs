@@ -12,6 +12,7 @@ use crate::transcript::call;
 use crate::transcript::jsonl::lenient::lenient;
 use crate::transcript::jsonl::quick;
 use crate::transcript::jsonl::text::Text;
+use crate::transcript::jsonl::time::time;
 
 /// One line of the file.
 #[derive(Debug, Default, Deserialize)]
@@ -120,7 +121,7 @@ impl<'a> Record<'a> {
     }
 
     pub(super) fn at(&self) -> Option<Timestamp> {
-        self.timestamp.as_deref().and_then(|text| text.parse().ok())
+        self.timestamp.as_deref().and_then(time)
     }
 
     /// Whether the event belongs to the main conversation, not to a sub-agent.

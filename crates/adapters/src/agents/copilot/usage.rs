@@ -6,6 +6,7 @@ use serde::Deserialize;
 use crate::transcript::jsonl::lenient::lenient;
 use crate::transcript::jsonl::quick;
 use crate::transcript::jsonl::text::Text;
+use crate::transcript::jsonl::time::time;
 use crate::transcript::memory::Counted;
 use crate::transcript::read::{Calls, Recorded, Sum};
 
@@ -94,7 +95,7 @@ impl Sum for UsageSum<'_> {
             cache_read: Some(usage.cache_read_tokens),
             cache_write: Some(usage.cache_write_tokens),
         };
-        let at = record.timestamp.as_deref().and_then(|text| text.parse().ok());
+        let at = record.timestamp.as_deref().and_then(time);
         let (model, agent) = (usage.model.as_deref(), record.agent_id.as_deref());
         self.calls.add(name, Recorded { at, model, tokens, agent, ..Recorded::default() });
     }

@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use crate::transcript::jsonl::lenient::lenient;
 use crate::transcript::jsonl::quick;
 use crate::transcript::jsonl::text::Text;
+use crate::transcript::jsonl::time::time;
 
 /// One line of a file.
 #[derive(Debug)]
@@ -137,23 +138,19 @@ impl<'a> Record<'a> {
     }
 }
 
-fn time(text: Option<&str>) -> Option<Timestamp> {
-    text.and_then(|text| text.parse().ok())
-}
-
 impl Header<'_> {
     pub(super) fn started_at(&self) -> Option<Timestamp> {
-        time(self.start_time.as_deref())
+        self.start_time.as_deref().and_then(time)
     }
 
     pub(super) fn updated_at(&self) -> Option<Timestamp> {
-        time(self.last_updated.as_deref())
+        self.last_updated.as_deref().and_then(time)
     }
 }
 
 impl Set<'_> {
     pub(super) fn updated_at(&self) -> Option<Timestamp> {
-        time(self.last_updated.as_deref())
+        self.last_updated.as_deref().and_then(time)
     }
 }
 
@@ -179,12 +176,12 @@ pub(super) enum Said {
 
 impl<'a> Message<'a> {
     pub(super) fn at(&self) -> Option<Timestamp> {
-        time(self.timestamp.as_deref())
+        self.timestamp.as_deref().and_then(time)
     }
 
     /// The newest time in the message, which is written again when its tools are done.
     pub(super) fn last_at(&self) -> Option<Timestamp> {
-        let calls = self.tool_calls.iter().filter_map(|call| time(call.timestamp.as_deref()));
+        let calls = self.tool_calls.iter().filter_map(|call| call.timestamp.as_deref().and_then(time));
         self.at().max(calls.max())
     }
 

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use super::records::{Record, Usage};
 use crate::transcript::jsonl::quick;
 use crate::transcript::jsonl::text::Text;
+use crate::transcript::jsonl::time::time;
 use crate::transcript::memory::Counted;
 use crate::transcript::read::{Calls, Recorded, Sum};
 
@@ -40,14 +41,14 @@ impl Sum for UsageSum {
         }
         match quick::from_slice::<Reply<'_>>(line) {
             Ok(reply) => {
-                let at = reply.timestamp.as_deref().and_then(|text| text.parse().ok());
+                let at = reply.timestamp.as_deref().and_then(time);
                 self.add(&reply.id, &reply.kind, (at, reply.model.as_deref()), reply.tokens);
             }
             // An older document is one header that contains everything.
             Err(_) => {
                 if let Some(Record::Header(header)) = Record::parse(line) {
                     for message in header.messages {
-                        let at = message.timestamp.as_deref().and_then(|text| text.parse().ok());
+                        let at = message.timestamp.as_deref().and_then(time);
                         self.add(&message.id, &message.kind, (at, message.model.as_deref()), message.tokens);
                     }
                 }

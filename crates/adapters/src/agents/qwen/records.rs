@@ -8,6 +8,7 @@ use crate::transcript::call;
 use crate::transcript::jsonl::lenient::lenient;
 use crate::transcript::jsonl::quick;
 use crate::transcript::jsonl::text::Text;
+use crate::transcript::jsonl::time::time;
 
 /// One line of a transcript.
 #[derive(Debug, Default, Deserialize)]
@@ -131,7 +132,7 @@ impl<'a> Record<'a> {
     }
 
     pub(super) fn at(&self) -> Option<Timestamp> {
-        self.timestamp.as_deref().and_then(|text| text.parse().ok())
+        self.timestamp.as_deref().and_then(time)
     }
 
     pub(super) fn branch(&self) -> Option<&str> {

@@ -6,6 +6,7 @@ use serde::de::IgnoredAny;
 
 use crate::transcript::jsonl::quick;
 use crate::transcript::jsonl::text::Text;
+use crate::transcript::jsonl::time::time;
 use crate::transcript::memory::Counted;
 use crate::transcript::read::{Calls, Recorded, Sum};
 
@@ -54,7 +55,7 @@ impl Sum for UsageSum {
             cache_read: Some(cached),
             cache_write: None,
         };
-        let at = record.timestamp.as_deref().and_then(|text| text.parse().ok());
+        let at = record.timestamp.as_deref().and_then(time);
         let call = Recorded { at, model: record.model.as_deref(), tokens, ..Recorded::default() };
         self.0.add(record.uuid.as_deref(), call);
     }

@@ -11,6 +11,7 @@ pub(crate) mod quick;
 mod scan;
 mod scratch;
 pub mod text;
+pub(crate) mod time;
 pub mod walk;
 pub mod whole;
 

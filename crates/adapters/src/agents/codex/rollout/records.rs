@@ -17,6 +17,7 @@ use crate::transcript::call;
 use crate::transcript::jsonl::lenient::lenient;
 use crate::transcript::jsonl::quick;
 use crate::transcript::jsonl::text::Text;
+use crate::transcript::jsonl::time::time;
 use crate::transcript::jsonl::walk::{Walk, walk_line};
 
 /// One line of a rollout.
@@ -279,7 +280,7 @@ impl<'a> Record<'a> {
     }
 
     pub(crate) fn at(&self) -> Option<Timestamp> {
-        self.timestamp.as_deref().and_then(|text| text.parse().ok())
+        self.timestamp.as_deref().and_then(time)
     }
 
     pub(crate) fn payload(&self) -> Payload<'a> {
@@ -465,7 +466,7 @@ impl<'a> Meta<'a> {
     }
 
     pub(crate) fn at(&self) -> Option<Timestamp> {
-        self.timestamp.as_deref().and_then(|text| text.parse().ok())
+        self.timestamp.as_deref().and_then(time)
     }
 
     /// When the thread was made. One clock makes its id and those of its turns, so these can be compared.
@@ -622,7 +623,7 @@ impl Beginning<'_> {
     }
 
     pub(crate) fn time(&self) -> Option<Timestamp> {
-        self.at.parse().ok()
+        time(self.at)
     }
 }
 

@@ -114,6 +114,9 @@ mod tests {
 
     use super::*;
 
+    /// Of these servers each answers or closes the connection, so that only the machine is slow.
+    const PATIENCE: Duration = Duration::from_mins(1);
+
     fn served(answer: &'static [u8]) -> Option<Vec<u8>> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -122,7 +125,7 @@ mod tests {
             let _ = stream.read(&mut [0; 1024]);
             stream.write_all(answer).unwrap();
         });
-        let body = get(&address.into(), "/", SURVEY_TIMEOUT);
+        let body = get(&address.into(), "/", PATIENCE);
         server.join().unwrap();
         body
     }
@@ -139,7 +142,7 @@ mod tests {
     fn the_password_of_the_servers_own_environment_is_sent() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let door = Door::with_password(listener.local_addr().unwrap(), "opencode", "secret");
-        let client = std::thread::spawn(move || get(&door, "/", SURVEY_TIMEOUT));
+        let client = std::thread::spawn(move || get(&door, "/", PATIENCE));
         let (mut stream, _) = listener.accept().unwrap();
         let mut heard = [0; 1024];
         let count = stream.read(&mut heard).unwrap();
@@ -178,6 +181,6 @@ mod tests {
     #[test]
     fn nobody_there_is_no_answer() {
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        assert_eq!(get(&address.into(), "/", SURVEY_TIMEOUT), None);
+        assert_eq!(get(&address.into(), "/", PATIENCE), None);
     }
 }

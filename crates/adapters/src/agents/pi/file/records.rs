@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 
 use crate::transcript::jsonl::quick;
 use crate::transcript::jsonl::text::Text;
+use crate::transcript::jsonl::time::time;
 
 /// The record that names the session. It is not part of the tree.
 #[derive(Debug, Default, Deserialize)]
@@ -188,7 +189,7 @@ pub(crate) fn model_name(provider: Option<&str>, model: Option<&str>) -> Option<
 /// A time as text, or as milliseconds since 1970.
 fn time_of(value: &RawValue) -> Option<Timestamp> {
     match quick::from_str::<Text<'_>>(value.get()) {
-        Ok(text) => text.parse().ok(),
+        Ok(text) => time(&text),
         Err(_) => value.get().parse().ok().and_then(|millis| Timestamp::from_millisecond(millis).ok()),
     }
 }
