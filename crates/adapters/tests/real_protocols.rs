@@ -15,7 +15,7 @@ use agentctl_adapters::hold::{Acceptance, Decision, Protocol, Request, Said, Ste
 use agentctl_model::PendingKind;
 use agentctl_testkit::{Claude, FakeModel, Pi, Skip, TestHome, agents, new_uuid, skip, until};
 
-const DEADLINE: Duration = Duration::from_secs(90);
+const DEADLINE: Duration = Duration::from_mins(3);
 
 /// An agent that is held, and what it said that was not looked at yet.
 struct Held {

@@ -146,7 +146,7 @@ fn told_to_an_impostor(uid: u32) -> (String, serde_json::Value) {
     let url = format!("ws://127.0.0.1:{}", lines.next().unwrap());
     let machine = Machine::empty();
     let settings = format!(
-        "[adapters.openclaw]\ntimeout = \"5s\"\ngateways = [{{url = \"{url}\", token = \"{}\"}}]\n",
+        "[adapters.openclaw]\ntimeout = \"15s\"\ngateways = [{{url = \"{url}\", token = \"{}\"}}]\n",
         SECRETS[1]
     );
     machine.write(".agentctl/config.toml", &settings);

@@ -145,7 +145,7 @@ fn what_somebody_holds_is_never_touched() {
 
     drop((held, asker, writer));
     agent.signal(agentctl_testkit::Signal::KILL);
-    agent.wait(Duration::from_secs(30));
+    agent.wait(Duration::from_mins(1));
     // The second one ended unseen: its retention begins now.
     assert_eq!(scene.pruned(), names(["1", "3", "4", ".5.new"]));
     assert!(LaunchFolder::at(scene.launches().join("2")).exit().unwrap().found_gone_at.is_some());
@@ -183,7 +183,7 @@ fn what_a_killed_launch_made_is_undone_unless_somebody_worked_there() {
     let mut branches = scene.home.command("git");
     branches.args(["branch", "--format=%(refname:short)"]).current_dir(&repo);
     assert_eq!(scene.home.run(branches).ok().stdout, "main\ntry/dirty\ntry/kept\n");
-    let ended = forgotten.wait(Duration::from_secs(30));
+    let ended = forgotten.wait(Duration::from_mins(1));
     assert!(!ended.success(), "{ended}");
 }
 

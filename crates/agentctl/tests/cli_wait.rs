@@ -120,7 +120,7 @@ fn a_timeout_is_124_and_ctrl_c_is_130() {
     let waiting = start(&machine, &["wait", TOOLS]);
     // The handler is installed before anything is looked up: from then on the signal is ours.
     let status = format!("/proc/{}/status", waiting.id());
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + Duration::from_mins(1);
     let catches_it = |text: &str| {
         let mask = text.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
         u64::from_str_radix(mask.trim(), 16).unwrap() & 2 != 0
@@ -150,22 +150,28 @@ fn silence_ends_no_wait_and_a_person_sees_that_it_goes_on() {
     let mut terminal = start_on_terminal(&machine, &["wait", TOOLS]);
     goes_on_seeing(&mut terminal, "22222222 ● running");
     let (place, aside) = (machine.home().join(".claude/projects"), machine.home().join("aside"));
-    std::fs::rename(&place, &aside).unwrap();
-    std::fs::write(&place, "not a folder").unwrap();
+    std::fs::write(&aside, "not a folder").unwrap();
+    // The two change places in one step, so that nobody sees that there is neither.
+    let exchange = || {
+        let swap = rustix::fs::RenameFlags::EXCHANGE;
+        rustix::fs::renameat_with(rustix::fs::CWD, &place, rustix::fs::CWD, &aside, swap).unwrap();
+    };
+    exchange();
     assert_eq!(machine.run(&["wait", DIED, "--timeout", "0s"]).code, Some(6));
     // The line is drawn after each survey: two seconds later there was one that could not read the source.
     let seconds = |screen: &str| {
         let (_, rest) = screen.split_once("waiting ")?;
         rest.split_once('s')?.0.parse::<u64>().ok()
     };
-    let before = seconds(&terminal.screen_text()).unwrap();
+    // A line that is only half drawn tells no seconds.
+    let before =
+        agentctl_testkit::until(Duration::from_mins(1), "a line", || seconds(&terminal.screen_text()));
     agentctl_testkit::until_seen(Duration::from_mins(1), "two more seconds", || {
         let screen = terminal.screen_text();
         if seconds(&screen).is_some_and(|now| now >= before + 2) { Ok(()) } else { Err(screen) }
     });
     assert!(terminal.try_wait().is_none());
-    std::fs::remove_file(&place).unwrap();
-    std::fs::rename(&aside, &place).unwrap();
+    exchange();
     agent.says(&machine, r#""status":"idle""#);
     assert_eq!(code_on(&mut terminal), Some(0));
     let screen = terminal.wait_for("○ idle");

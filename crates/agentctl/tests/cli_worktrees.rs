@@ -301,7 +301,7 @@ impl Scene {
         assert_eq!(fs::read_to_string(&fifo).unwrap(), "here", "{}", making.stderr());
         meanwhile();
         fs::write(&fifo, "go on").unwrap();
-        assert!(making.wait(Duration::from_secs(30)).success(), "{}", making.stderr());
+        assert!(making.wait(Duration::from_mins(1)).success(), "{}", making.stderr());
     }
 
     fn ran(&self) -> Vec<String> {

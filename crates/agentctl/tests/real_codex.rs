@@ -14,7 +14,7 @@ use agentctl_model::Status;
 use agentctl_testkit::{Codex, FakeModel, Signal, TestHome, skip, until_seen};
 use serde_json::{Value, json};
 
-const DEADLINE: Duration = Duration::from_mins(1);
+const DEADLINE: Duration = Duration::from_mins(3);
 
 fn home() -> TestHome {
     TestHome::with_agentctl(env!("CARGO_BIN_EXE_agentctl"))

@@ -2,7 +2,9 @@
 
 mod node_agent;
 
-use agentctl_testkit::NodeAgent;
+use std::time::{Duration, Instant};
+
+use agentctl_testkit::{NodeAgent, Pty, until_seen};
 
 #[test]
 fn a_finished_and_a_failed_run() {
@@ -14,6 +16,24 @@ fn two_at_work_in_one_directory_killed_and_resumed() {
     node_agent::at_work_killed_and_resumed("copilot", NodeAgent::copilot);
 }
 
+/// Types a line. What is typed while the prompt is not there yet is lost, and nothing shows when it is, so a line that did
+/// not appear is typed once more.
+fn types(terminal: &mut Pty, line: &str) {
+    let end = line.rsplit(' ').next().unwrap_or(line);
+    let mut typed: Option<Instant> = None;
+    until_seen(node_agent::TIMEOUT, "the line in the terminal", || {
+        let screen = terminal.screen_text();
+        if screen.contains(end) {
+            return Ok(());
+        }
+        if typed.is_none_or(|at| at.elapsed() > Duration::from_secs(15)) {
+            terminal.send(line);
+            typed = Some(Instant::now());
+        }
+        Err(screen)
+    });
+}
+
 /// In a terminal: idle at its empty prompt, waiting for permission to run a tool, idle again when it is done.
 #[test]
 fn a_session_in_a_terminal_waits_for_leave() {
@@ -23,8 +43,7 @@ fn a_session_in_a_terminal_waits_for_leave() {
     let id = scene.wait_for_any("an empty prompt", |row| row["status"] == "idle");
     terminal.wait_for("Do you trust the files in this folder?");
     terminal.press_until_gone("\r", "Do you trust the files in this folder?");
-    terminal.send("[[bash:touch made]] [[text:Made.]]");
-    terminal.wait_for("[[text:Made.]]");
+    types(&mut terminal, "[[bash:touch made]] [[text:Made.]]");
     terminal.send("\r");
     let row = scene.wait_for(&id, "a question for leave", |row| row["status"] == "waiting");
     assert_eq!(row["pending"][0]["kind"], "approval", "{row:#}");

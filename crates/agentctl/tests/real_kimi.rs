@@ -130,6 +130,8 @@ fn a_terminal_waits_for_an_approval_is_idle_and_dies() {
     assert_eq!((&pending["kind"], &pending["summary"]), (&"approval".into(), &"Bash: rm -rf nothing".into()));
     assert_eq!((&waiting["pid"], &waiting["name"]), (&terminal.pid().into(), &Value::Null), "{waiting:#}");
 
+    // It is recorded before it is drawn.
+    terminal.wait_for("Run this command?");
     terminal.press_until_gone("1", "Run this command?");
     let idle = row_of(&scene, prompt, "the end of the turn", |row| row["status"] == "idle");
     assert_eq!(

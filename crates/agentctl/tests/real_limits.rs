@@ -4,8 +4,11 @@
 
 mod steer;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
 use agentctl_testkit::agents::pi;
-use agentctl_testkit::{Claude, Codex, NodeAgent, OpenCode, Pi, until_seen};
+use agentctl_testkit::{Act, Claude, Codex, FakeModel, NodeAgent, OpenCode, Pi, Reply, TestHome, until_seen};
 use jiff::Timestamp;
 use serde_json::json;
 use steer::{Scene, TIMEOUT};
@@ -91,14 +94,22 @@ fn pi_does_not_say_until_when() {
     }
 }
 
+/// A model whose quota is used up when it is asked first, and that is then asked again and answers nothing.
+fn refuses_once() -> FakeModel {
+    let asked = AtomicUsize::new(0);
+    FakeModel::with_rule(move |_| match asked.fetch_add(1, Ordering::Relaxed) {
+        0 => Reply::new(Act::Limit(Duration::from_secs(1))),
+        _ => Reply::hang("again"),
+    })
+}
+
 /// These ask again when the quota is free. Until then they are at work, and nothing is pending.
 fn goes_on_trying(scene: &Scene) {
-    let refusals = "[[limit:1]] ".repeat(60);
-    let launched = scene.launch(&format!("{refusals} work"), &[]).ok().json();
+    let launched = scene.launch("work", &[]).ok().json();
     let id = launched["id"].as_str().unwrap();
-    until_seen(TIMEOUT, "that it asks again", || match scene.model.look(<[_]>::len) {
-        asked if asked > 1 => Ok(()),
-        asked => Err(format!("{asked} requests")),
+    until_seen(TIMEOUT, "that it asks again", || match scene.model.held_streams() {
+        held if held.is_empty() => Err(format!("{} requests", scene.model.look(<[_]>::len))),
+        _ => Ok(()),
     });
     let now = scene.status(id);
     assert_eq!((&now["status"], &now["pending"]), (&"running".into(), &json!([])), "{now:#}");
@@ -107,7 +118,7 @@ fn goes_on_trying(scene: &Scene) {
 
 #[test]
 fn kimi_goes_on_trying() {
-    let scene = Scene::set("kimi", |home, url| NodeAgent::kimi(home, url).map(drop));
+    let scene = Scene::with_model(refuses_once(), "kimi", |home, url| NodeAgent::kimi(home, url).map(drop));
     if let Some(scene) = scene {
         goes_on_trying(&scene);
     }
@@ -115,7 +126,7 @@ fn kimi_goes_on_trying() {
 
 #[test]
 fn qwen_goes_on_trying() {
-    let scene = Scene::set("qwen", |home, url| NodeAgent::qwen(home, url).map(drop));
+    let scene = Scene::with_model(refuses_once(), "qwen", |home, url| NodeAgent::qwen(home, url).map(drop));
     if let Some(scene) = scene {
         goes_on_trying(&scene);
     }
@@ -123,7 +134,8 @@ fn qwen_goes_on_trying() {
 
 #[test]
 fn opencode_goes_on_trying() {
-    let scene = Scene::set("opencode", |home, url| OpenCode::settle(home, url, &json!({})).map(drop));
+    let settle = |home: &mut TestHome, url: &str| OpenCode::settle(home, url, &json!({})).map(drop);
+    let scene = Scene::with_model(refuses_once(), "opencode", settle);
     if let Some(scene) = scene {
         goes_on_trying(&scene);
     }

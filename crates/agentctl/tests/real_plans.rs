@@ -126,14 +126,25 @@ fn goes_on_once(scene: &Scene, id: &str, words: &str) {
 fn a_limited_session_goes_on_when_the_limit_ends_and_not_before() {
     let Some(scene) = scene() else { return };
     let mut daemon_now = daemon(&scene, None);
-    let (id, until) = limited(&scene, if is_long() { 20 } else { 12 });
     let words = "[[text:done]] go on at the reset";
-    let planned = asked(&scene, &["resume", &id, "--at", "reset", words, "--json"]).ok().json();
-    assert_eq!(planned["expiresAt"].as_str().unwrap().parse::<Timestamp>().unwrap(), until, "{planned:#}");
-    assert_eq!(planned["resume"]["message"], words);
-    let shown = plans(&scene);
-    assert_eq!((shown.len(), &shown[0]["id"]), (1, &planned["id"]));
-    assert_eq!(told(&scene, &id, "at the reset"), 0);
+    // A short limit may end on a busy machine before everything was looked at; then the next one is longer.
+    let mut limits = [if is_long() { 20 } else { 12 }, 45, 90].into_iter();
+    let (id, until) = loop {
+        let (id, until) = limited(&scene, limits.next().expect("a limit that is long enough"));
+        let planned = asked(&scene, &["resume", &id, "--at", "reset", words, "--json"]).ok().json();
+        assert_eq!(
+            planned["expiresAt"].as_str().unwrap().parse::<Timestamp>().unwrap(),
+            until,
+            "{planned:#}"
+        );
+        assert_eq!(planned["resume"]["message"], words);
+        let (shown, heard) = (plans(&scene), told(&scene, &id, "at the reset"));
+        if Timestamp::now() < until {
+            assert_eq!((shown.len(), &shown[0]["id"], heard), (1, &planned["id"], 0));
+            break (id, until);
+        }
+        goes_on_once(&scene, &id, "at the reset");
+    };
     // The plan outlives the daemon.
     daemon_now.signal(Signal::KILL);
     daemon_now.wait(TIMEOUT);
@@ -175,21 +186,23 @@ fn is_told_once(scene: &Scene, id: &str) {
 #[test]
 fn a_plan_is_cancelled_and_one_for_a_session_that_somebody_took_up_says_so() {
     let Some(scene) = scene() else { return };
-    let _daemon = daemon(&scene, None);
+    let mut first = daemon(&scene, None);
     let (id, _) = limited(&scene, 600);
     let planned = asked(&scene, &["resume", &id, "--at", "+1h", "[[text:x]] never", "--json"]).ok().json();
     let _ = asked(&scene, &["fuse", "cancel", planned["id"].as_str().unwrap()]).ok();
     assert!(plans(&scene).is_empty());
     let _ = asked(&scene, &["resume", &id, "--at", "+5s", "[[text:x]] too late"]).ok();
+    // Nobody minds the plan until somebody else has taken the session up, however long that takes.
+    first.signal(Signal::KILL);
+    first.wait(TIMEOUT);
     let _ = scene.agentctl(&["resume", &id, "[[text:mine]] somebody", "--wait"]).ok();
+    let _daemon = daemon(&scene, None);
     let left = until_seen(TIMEOUT, "what became of the plan", || {
         let left = plans(&scene);
         let problem = left.first().and_then(|plan| plan["resume"]["problem"].as_str()).map(str::to_owned);
         problem.ok_or_else(|| format!("{left:#?}"))
     });
-    // On a slow machine the other one may still be at work when the plan is due.
-    let says_so = ["somebody has taken it up", "is live in process"].iter().any(|words| left.contains(words));
-    assert!(says_so, "{left}");
+    assert!(left.contains("somebody has taken it up"), "{left}");
     assert_eq!(told(&scene, &id, "too late"), 0);
     let inbox = scene.agentctl(&["inbox", "--json"]).ok().json();
     assert_eq!(inbox["fuses"][0]["resume"]["problem"], left.as_str(), "{inbox:#}");
@@ -199,7 +212,7 @@ fn a_plan_is_cancelled_and_one_for_a_session_that_somebody_took_up_says_so() {
     }
     // Nobody can resume what is no longer there, however often it is tried.
     let _ = asked(&scene, &["fuse", "cancel", inbox["fuses"][0]["id"].as_str().unwrap()]).ok();
-    let _ = asked(&scene, &["resume", &id, "--at", "+2s", "[[text:x]] to nobody"]).ok();
+    let _ = asked(&scene, &["resume", &id, "--at", "+5s", "[[text:x]] to nobody"]).ok();
     std::fs::remove_dir_all(scene.home.path().join(".claude/projects")).unwrap();
     until_seen(TIMEOUT, "a plan that says that the records are gone", || {
         let inbox = scene.agentctl(&["inbox", "--json"]).ok().json();

@@ -19,7 +19,7 @@ const NOBODY: u32 = 65534;
 fn at_once<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
     let (tell, told) = channel();
     thread::spawn(move || tell.send(work()));
-    told.recv_timeout(Duration::from_secs(20)).unwrap_or_else(|_| panic!("{what} did not come back"))
+    told.recv_timeout(Duration::from_mins(1)).unwrap_or_else(|_| panic!("{what} did not come back"))
 }
 
 fn make_fifo(path: &Path) {

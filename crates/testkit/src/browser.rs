@@ -128,7 +128,7 @@ impl Tab<'_> {
     /// Waits until something that can be seen has this text; how long that took.
     #[track_caller]
     pub fn sees(&self, css: &str, text: &str) -> Duration {
-        self.sees_within(Duration::from_mins(1), css, text)
+        self.sees_within(Duration::from_mins(3), css, text)
     }
 
     #[track_caller]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use agentctl_testkit::{FakeModel, Reply};
 use serde_json::{Value, json};
 
-const TIMEOUT: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Sends one request and reads until the server closes; the second value tells whether the body ended as it should.
 fn post(url: &str, path: &str, body: &Value) -> (String, bool) {

@@ -42,7 +42,7 @@ fn orphans_end_with_the_home() {
     let process = Path::new("/proc").join(output.stdout.trim());
     assert!(process.exists(), "the orphan should live: {output:?}");
     drop(home);
-    until(Duration::from_secs(10), "the end of the orphan", || (!process.exists()).then_some(()));
+    until(Duration::from_mins(1), "the end of the orphan", || (!process.exists()).then_some(()));
 }
 
 #[test]
@@ -51,11 +51,11 @@ fn a_background_process_ends_with_its_children() {
     let mut shell = home.command("bash");
     shell.args(["-c", "cat; setsid sleep 600 & echo $!; wait"]);
     let run = Background::spawn_with_input(&home, shell, "input\n");
-    let child = until(Duration::from_secs(20), "the child's pid", || {
+    let child = until(Duration::from_mins(1), "the child's pid", || {
         run.stdout().strip_prefix("input\n")?.strip_suffix('\n').map(str::to_owned)
     });
     let process = Path::new("/proc").join(child);
     assert!(process.exists(), "the child should live");
     drop(run);
-    until(Duration::from_secs(10), "the end of the child", || (!process.exists()).then_some(()));
+    until(Duration::from_mins(1), "the end of the child", || (!process.exists()).then_some(()));
 }

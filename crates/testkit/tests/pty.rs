@@ -17,7 +17,7 @@ fn the_program_has_a_terminal_of_its_own() {
     terminal.wait_for(&terminal.pid().to_string());
     terminal.send("words\r");
     terminal.wait_for("got words");
-    until(Duration::from_secs(20), "the end of the shell", || terminal.try_wait());
+    until(Duration::from_mins(1), "the end of the shell", || terminal.try_wait());
 }
 
 #[test]
@@ -38,5 +38,5 @@ fn dropping_the_terminal_ends_its_children() {
     let child = screen.split_whitespace().nth(1).expect("a pid").to_owned();
     drop(terminal);
     let process = Path::new("/proc").join(child);
-    until(Duration::from_secs(10), "the end of the child", || (!process.exists()).then_some(()));
+    until(Duration::from_mins(1), "the end of the child", || (!process.exists()).then_some(()));
 }

@@ -36,7 +36,7 @@ function watch(page, name, origin) {
 }
 
 /** How long is waited for what must come: a busy machine is ten times slower than a quiet one. */
-const PATIENCE = 60_000;
+const PATIENCE = 180_000;
 const deadline = (wanted) => Date.now() + (wanted.within ?? PATIENCE);
 const pause = () => new Promise((resolve) => setTimeout(resolve, 25));
 

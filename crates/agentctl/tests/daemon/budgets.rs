@@ -17,9 +17,18 @@ use crate::webhooks::Receiver;
 /// Well after the ten seconds that a session has, and before the daemon would look at budgets without a reason.
 const STOPPED_BY: Duration = Duration::from_secs(25);
 
+/// A house in which it is about noon, so that no day ends, nor a week or a month, while a test runs.
+fn house_at_noon() -> House {
+    let mut house = House::new();
+    let hours = 12 - i32::from(jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).hour());
+    // POSIX counts to the west.
+    house.home.set_env("TZ", format!("NOON{:+}", -hours));
+    house
+}
+
 /// A house in which a token costs a dollar.
 fn house() -> House {
-    let house = House::new();
+    let house = house_at_noon();
     fs::create_dir_all(house.home.agentctl_home()).unwrap();
     let prices = "[prices.m]\nin = 1000000\nout = 1000000\n";
     fs::write(house.home.agentctl_home().join("config.toml"), prices).unwrap();
@@ -132,15 +141,12 @@ fn a_budget_stops_the_sessions_of_its_folder_and_refuses_more() {
     assert!(!plan(&house, &works.id, "another").stderr.contains("does not have"), "this daemon has it");
 
     // What cannot be heard is not unspent.
-    let (root, away) = (house.home.path().join(".claude"), house.home.path().join("away"));
-    fs::rename(&root, &away).unwrap();
-    symlink(&root, &root).unwrap();
+    let deaf = Deaf::to_claude(&house);
     let blind = until_budget(&house, &day["id"], "it to be blind", |now| now["spent"]["blind"] != json!([]));
     assert_eq!(blind["stage"], "spent");
     let refused = launch(&house, &site);
     assert!(refused.code == Some(7) && refused.stderr.contains("is spent"), "{refused:#?}");
-    fs::remove_file(&root).unwrap();
-    fs::rename(&away, &root).unwrap();
+    drop(deaf);
     check_refusals("heard again", "$15.00");
 
     let raised = set(&house, &site, &["--max-cost", "50", "--per", "day"]);
@@ -166,6 +172,31 @@ fn a_budget_stops_the_sessions_of_its_folder_and_refuses_more() {
     let left = house.run(&["fuses", "--json"]).ok().json()["fuses"].as_array().unwrap().clone();
     assert!(left.iter().all(|fuse| fuse["resume"].is_object()), "{left:#?}");
     drop(again);
+}
+
+/// As long as this is there, the records of Claude Code cannot be read: a link that goes in circles is in their place. At no
+/// moment there is nothing, which would be an agent that has spent nothing.
+struct Deaf(PathBuf, PathBuf);
+
+impl Deaf {
+    fn to_claude(house: &House) -> Self {
+        let (root, away) = (house.home.path().join(".claude"), house.home.path().join("away"));
+        symlink(&root, &away).unwrap();
+        let deaf = Self(root, away);
+        deaf.exchange();
+        deaf
+    }
+
+    fn exchange(&self) {
+        let swap = rustix::fs::RenameFlags::EXCHANGE;
+        rustix::fs::renameat_with(rustix::fs::CWD, &self.0, rustix::fs::CWD, &self.1, swap).unwrap();
+    }
+}
+
+impl Drop for Deaf {
+    fn drop(&mut self) {
+        self.exchange();
+    }
 }
 
 /// Nothing that would spend more in this folder is done: no launch, no resume of the first of these sessions, and the
@@ -227,7 +258,7 @@ fn lost_in(house: &House, folder: &Path) -> String {
 
 #[test]
 fn what_has_no_price_makes_a_budget_blind_and_fires_nothing() {
-    let house = House::new();
+    let house = house_at_noon();
     let site = house.home.work_dir("site");
     let _daemon = house.daemon(&[]);
     house.settled();
@@ -248,16 +279,12 @@ fn what_has_no_price_makes_a_budget_blind_and_fires_nothing() {
     assert!(inbox.stdout.contains("(blind)"), "{inbox:#?}");
     // What is counted in tokens needs no price.
     assert_eq!(budget(&house, &tokens["id"])["spent"]["blind"], json!([]));
-    let root = house.home.path().join(".claude");
-    let away = house.home.path().join("away");
-    fs::rename(&root, &away).unwrap();
-    symlink(&root, &root).unwrap();
+    let deaf = Deaf::to_claude(&house);
     let unheard = until_budget(&house, &tokens["id"], "it to be unheard", |now| {
         now["spent"]["blind"].to_string().contains("claude-code was not heard")
     });
     assert_eq!(unheard["stage"], "set", "{unheard:#}");
-    fs::remove_file(&root).unwrap();
-    fs::rename(&away, &root).unwrap();
+    drop(deaf);
     until_budget(&house, &tokens["id"], "it to be heard again", |now| now["spent"]["tokens"] == 1_000_000);
     assert!(!agent.has_ended());
 

@@ -2,6 +2,7 @@
 //! gateway's own count, and an end is announced only for a run that has ended.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use agentctl_testkit::agents::openclaw::{Act, BusyDay, Ledger, ScriptedGateway, Step};
@@ -108,6 +109,10 @@ fn live_through(every: u64, fails: bool) -> Heard {
     });
     let house = House::new();
     house.has_gateway(gateway.port());
+    // No answer is given up for being slow: on a busy machine that would be a failure of a gateway that never fails.
+    fs::create_dir_all(house.home.agentctl_home()).unwrap();
+    let patient = "[adapters.openclaw]\ntimeout = \"60s\"\n";
+    fs::write(house.home.agentctl_home().join("config.toml"), patient).unwrap();
     let _daemon = house.daemon(&[]);
     house.settled();
     let hearing = {

@@ -3,14 +3,10 @@
 use std::fs;
 use std::net::TcpListener;
 
+use agentctl_testkit::nats::free_port;
 use agentctl_testkit::{Background, until, until_seen};
 
 use crate::house::{House, SOON};
-
-/// A port that is free just now.
-pub(crate) fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
 
 fn configure(house: &House, http: &str) {
     fs::create_dir_all(house.home.agentctl_home()).unwrap();

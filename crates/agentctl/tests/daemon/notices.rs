@@ -242,7 +242,8 @@ fn one_need_is_told_once_whatever_becomes_of_the_daemon() {
 fn quiet_hours_are_quiet_and_nothing_is_told_later() {
     let house = House::new();
     let receiver = Receiver::start(&[]);
-    let now = jiff::Zoned::now();
+    // The zone of the test home, which the daemon goes by.
+    let now = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC);
     let hour = |hours: i64| {
         now.checked_add(jiff::SignedDuration::from_hours(hours)).unwrap().strftime("%H:%M").to_string()
     };

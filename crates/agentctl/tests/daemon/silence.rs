@@ -6,11 +6,11 @@ use std::io::Write;
 use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
+use agentctl_testkit::nats::free_port;
 use agentctl_testkit::{Output, Signal};
 use serde_json::Value;
 
 use crate::house::{House, SOON, forget_moments};
-use crate::manner::free_port;
 
 /// Ten times the promised time.
 const PROMPTLY: Duration = Duration::from_secs(20);

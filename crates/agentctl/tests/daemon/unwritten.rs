@@ -90,12 +90,12 @@ fn who_ended_it_is_told_apart() {
     let (stopped, _) = scene.launch("a", &[]);
     let said = house.run(&["stop", &stopped]).ok().stdout;
     assert!(said.contains("stopped, interrupted"), "{said}");
-    let (late, _) = scene.launch_with("b", &["--timeout", "10s"], &[]);
+    let (late, _) = scene.launch_with("b", &["--timeout", "20s"], &[]);
     let (fused, _) = scene.launch("c", &[]);
     let _ = house.run(&["fuse", "set", "--session", &fused, "--max-time", "1s"]).ok();
     for (id, by, words) in [
         (&stopped, "stop", "stopped with `agentctl stop`"),
-        (&late, "timeout", "stopped by agentctl: its time was up (--timeout 10s)"),
+        (&late, "timeout", "stopped by agentctl: its time was up (--timeout 20s)"),
         (&fused, "fuse", "stopped by agentctl: its fuse was spent (--max-time 1s)"),
     ] {
         let (seen, told) = ended(&scene, id);

@@ -224,7 +224,7 @@ fn the_daemon_proves_itself_and_outlives_its_own_death() {
 fn an_address_can_lead_to_one_session() {
     let house = House::furnished();
     let _daemon = house.daemon(&[]);
-    let list = house.run(&["list", "-a", "--json"]);
+    let list = house.run(&["list", "-a", "--since", "all", "--json"]);
     let list: Value = serde_json::from_str(&list.stdout).unwrap();
     let (id, host) =
         (list["sessions"][0]["id"].as_str().unwrap(), list["sessions"][0]["host"].as_str().unwrap());

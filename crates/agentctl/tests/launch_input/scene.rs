@@ -4,8 +4,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::Duration;
 
-use agentctl_testkit::{Output, TestHome};
+use agentctl_testkit::{Output, TestHome, until_seen};
 
 /// Records its arguments and its input, and exits: there is never a session.
 const STAND_IN: &str = "#!/bin/sh\nprintf '%s\\n' \"$@\" > \"$HOME/argv\"\ncat > \"$HOME/input\"\n\
@@ -81,7 +82,10 @@ impl Scene {
         let strange =
             beside.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with("repo-"));
         assert_eq!(strange.count(), 0, "a folder beside the repository");
-        assert_eq!(self.home.processes(), []);
+        until_seen(Duration::from_mins(1), "the end of every process", || match self.home.processes() {
+            left if left.is_empty() => Ok(()),
+            left => Err(format!("{left:?}")),
+        });
     }
 
     pub(crate) fn git(&self, arguments: &[&str]) -> String {

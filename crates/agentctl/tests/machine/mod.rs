@@ -112,7 +112,7 @@ impl Ended {
 
 /// The exit code of a process that must end by itself; one that does not is ended and fails the test.
 pub(crate) fn code_of(mut child: Child) -> Option<i32> {
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + Duration::from_mins(1);
     while Instant::now() < deadline {
         if let Some(status) = child.try_wait().unwrap() {
             return status.code();
@@ -127,7 +127,7 @@ pub(crate) fn code_of(mut child: Child) -> Option<i32> {
 /// Presses Ctrl-C until it is heard, as a person would: in its first moments a process can miss one.
 pub(crate) fn interrupted(mut child: Child) -> Option<i32> {
     let pid = rustix::process::Pid::from_child(&child);
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + Duration::from_mins(1);
     while child.try_wait().unwrap().is_none() && Instant::now() < deadline {
         rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
         std::thread::sleep(Duration::from_millis(100));

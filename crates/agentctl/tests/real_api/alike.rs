@@ -50,7 +50,10 @@ fn agree(api: &Api<'_>, arguments: &[&str], target: &str) -> Value {
         }
         // These two always survey for themselves, with or without a daemon.
         let asks = !["locks", "inbox"].contains(&arguments[0]);
-        assert!(more > 1 || !asks, "the daemon was not asked: {arguments:?}");
+        // Who gets no answer in time from a daemon that is starved of the processor looks himself.
+        if more <= 1 && asks {
+            return Err(format!("the daemon was not asked: {arguments:?}"));
+        }
         if differences < 2 && (through != before || over_http != before) {
             differences += 1;
             return Err(format!("{before:#}\n{through:#}\n{over_http:#}"));

@@ -15,8 +15,6 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the whole list may take: two deadlines one after the other, and what a busy machine needs.
 const ALL: Duration = Duration::from_secs(25);
 const SERVERS: usize = 3;
-/// How often a machine that was late is asked again.
-const AGAIN: usize = 5;
 
 /// Whether the only thing wrong is that a machine took its time.
 fn is_late(why: &str) -> bool {
@@ -201,11 +199,12 @@ impl World {
                 list = self.list();
             }
             // Who is late because the whole computer is, is on time when it is asked again: the fault lasts.
-            for _ in 0..AGAIN {
-                match self.unexpected(&list.0, hit.as_deref(), row).filter(|why| is_late(why)) {
-                    Some(why) => eprintln!("round {round}: asked again: {why}"),
-                    None => break,
+            let began = Instant::now();
+            while let Some(why) = self.unexpected(&list.0, hit.as_deref(), row).filter(|why| is_late(why)) {
+                if began.elapsed() > PATIENCE {
+                    break;
                 }
+                eprintln!("round {round}: asked again: {why}");
                 list = self.list();
             }
             let (list, took) = list;

@@ -105,11 +105,16 @@ fn after_clear_the_new_session_is_held() {
     let second = until_seen(PATIENCE, "another session of this launch", || {
         let list = stage.run(&["list", "--json"]).ok().json();
         match list["sessions"].as_array().unwrap().as_slice() {
-            [row] if row["id"] != first.id.as_str() && row["launch"]["id"] == launch => Ok(row.clone()),
+            [row]
+                if row["id"] != first.id.as_str()
+                    && row["launch"]["id"] == launch
+                    && row["status"] == "idle" =>
+            {
+                Ok(row.clone())
+            }
             _ => Err(format!("{list:#}")),
         }
     });
-    assert_eq!(second["status"], "idle", "{second:#}");
     let second = Held { id: second["id"].as_str().unwrap().to_owned(), ..first };
     let before = first.status();
     assert_eq!(

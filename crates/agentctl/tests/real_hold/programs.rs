@@ -40,7 +40,7 @@ fn an_agent_launches_reads_answers_and_stops_on_another_machine() {
     let id = launched["session"]["id"].as_str().unwrap().to_owned();
     assert!(id.starts_with("box/") && launched["session"]["host"] == "box", "{launched:#}");
     let bare = id.strip_prefix("box/").unwrap();
-    let waiting = client.done("wait_for", &json!({"id": id, "until": ["waiting"], "timeout": "1m"}));
+    let waiting = client.done("wait_for", &json!({"id": id, "until": ["waiting"], "timeout": "3m"}));
     assert_eq!(ids(&waiting["reached"]), [&id], "{waiting:#}");
 
     // Here nobody knows it, and a machine that is not heard is said so.
@@ -66,7 +66,7 @@ fn an_agent_launches_reads_answers_and_stops_on_another_machine() {
         "{inbox:#}"
     );
     client.done("answer_request", &answer);
-    let done = client.done("wait_for", &json!({"id": id, "timeout": "1m"}));
+    let done = client.done("wait_for", &json!({"id": id, "timeout": "3m"}));
     assert_eq!(
         (&done["reached"][0]["status"], &done["wentWell"]),
         (&json!("idle"), &json!(true)),
@@ -80,7 +80,7 @@ fn an_agent_launches_reads_answers_and_stops_on_another_machine() {
 
     let sent = client.done("send_message", &json!({"id": id, "message": "[[hang]] on"}));
     assert_eq!((&sent["accepted"], &sent["id"]), (&json!("now"), &json!(id)), "{sent:#}");
-    client.done("wait_for", &json!({"id": id, "until": ["running"], "timeout": "1m"}));
+    client.done("wait_for", &json!({"id": id, "until": ["running"], "timeout": "3m"}));
     let broken = client.done("interrupt_session", &json!({"id": id}));
     assert_eq!(broken["interrupted"], true, "{broken:#}");
     let stopped = client.done("stop_session", &json!({"id": id}));
@@ -91,7 +91,7 @@ fn an_agent_launches_reads_answers_and_stops_on_another_machine() {
     );
     stage.wait_for_silence();
     client.done("send_message", &json!({"id": id, "message": "[[text:taken up]] go", "resume": true}));
-    client.done("wait_for", &json!({"id": id, "timeout": "1m"}));
+    client.done("wait_for", &json!({"id": id, "timeout": "3m"}));
     let after = client.done("session_status", &json!({"id": id}));
     assert!(after["session"]["lastMessage"].as_str().unwrap().contains("taken up"), "{after:#}");
     client.done("stop_session", &json!({"id": id}));

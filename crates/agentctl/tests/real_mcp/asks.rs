@@ -19,7 +19,7 @@ fn a_request_is_shown_whole_and_answered_by_its_id() {
     let launch = json!({"adapter": "claude-code", "prompt": prompt, "cwd": cwd, "hold": true});
     let session = client.done("launch_session", &launch);
     let id = session["session"]["id"].as_str().unwrap().to_owned();
-    let waiting = client.done("wait_for", &json!({"id": id, "until": ["waiting"], "timeout": "1m"}));
+    let waiting = client.done("wait_for", &json!({"id": id, "until": ["waiting"], "timeout": "3m"}));
     assert_eq!(waiting["reached"][0]["waitsFor"], json!(["approval"]), "{waiting:#}");
 
     // The id of a request can be had by other means; it must have been shown here.
@@ -49,7 +49,7 @@ fn a_request_is_shown_whole_and_answered_by_its_id() {
 
     let taken = client.done("answer_request", &answer("approve"));
     assert_eq!(taken["decision"], "approve", "{taken:#}");
-    let done = client.done("wait_for", &json!({"id": id, "timeout": "1m"}));
+    let done = client.done("wait_for", &json!({"id": id, "timeout": "3m"}));
     assert_eq!(done["reached"][0]["status"], "idle", "{done:#}");
     assert!(cwd.join("allowed").exists());
     assert!(client.refused("answer_request", &answer("deny")).starts_with("refused:"), "it is gone");
@@ -59,14 +59,14 @@ fn a_request_is_shown_whole_and_answered_by_its_id() {
         &json!({"id": id, "message": "[[bash:touch began; tail -f /dev/null]] [[hang]]"}),
     );
     assert_eq!(sent["accepted"], "now", "{sent:#}");
-    client.done("wait_for", &json!({"id": id, "until": ["waiting"], "timeout": "1m"}));
+    client.done("wait_for", &json!({"id": id, "until": ["waiting"], "timeout": "3m"}));
     let shown = client.done("session_status", &json!({"id": id}));
     let request = shown["session"]["pending"][0]["id"].clone();
     client.done(
         "answer_request",
         &json!({"id": id, "request": request, "decision": "deny", "message": "not now"}),
     );
-    client.done("wait_for", &json!({"id": id, "until": ["running", "idle"], "timeout": "1m"}));
+    client.done("wait_for", &json!({"id": id, "until": ["running", "idle"], "timeout": "3m"}));
     let broken = client.done("interrupt_session", &json!({"id": id}));
     assert!(broken["interrupted"].is_boolean(), "{broken:#}");
     assert!(!cwd.join("began").exists());
@@ -77,7 +77,7 @@ fn a_request_is_shown_whole_and_answered_by_its_id() {
     let resumed = json!({"id": id, "message": "[[text:taken up]]", "resume": true});
     assert!(second.call("send_message", &resumed).is_null(), "it is not offered there");
     client.done("send_message", &resumed);
-    client.done("wait_for", &json!({"id": id, "timeout": "1m"}));
+    client.done("wait_for", &json!({"id": id, "timeout": "3m"}));
     let after = client.done("session_status", &json!({"id": id}));
     assert_eq!(after["session"]["status"], "idle", "{after:#}");
     assert!(after["session"]["lastMessage"].as_str().unwrap().contains("taken up"), "{after:#}");

@@ -48,20 +48,7 @@ fn whoever_answers_badly_is_a_row_and_the_others_are_heard() {
     enter(&server, &in_roster);
     let hosts: Vec<Responder> = hosts.iter().map(|(name, script)| responder(name, script.clone())).collect();
     assert_eq!(respond(server.port, &hosts, 2).unwrap().len(), 2);
-    asker.configure(&server.url(), "ann", "timeout = \"3s\"");
-    let began = Instant::now();
-    let rows = until_seen(PATIENCE, "every row", || {
-        let rows = asker.rows();
-        if rows.len() == 10 { Ok(rows) } else { Err(format!("{rows:#?}")) }
-    });
-    assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
-    let row = |name: &str| {
-        rows.iter().find(|row| row["name"] == name).unwrap_or_else(|| panic!("{name}: {rows:#?}"))
-    };
-    let error = |name: &str| row(name)["error"].as_str().unwrap_or_default().to_owned();
-    assert_eq!((&row("good")["coverage"], &row("good")["error"]), (&json!("complete"), &Value::Null));
-    assert!(row("good")["tookMs"].as_u64().unwrap() < 3000, "{:#}", row("good"));
-    for (name, words) in [
+    let failed = [
         ("garbage", "cannot be read"),
         ("half", "cut"),
         ("unfinished", "in the middle"),
@@ -69,18 +56,35 @@ fn whoever_answers_badly_is_a_row_and_the_others_are_heard() {
         ("never", "connected to the bus and did not answer"),
         ("gone", "not connected"),
         ("impostor", "did not answer"),
-    ] {
-        assert!(error(name).contains(words), "{name}: {:#}", row(name));
-        assert_eq!(
-            (&row(name)["coverage"], &row(name)["sessions"]),
-            (&json!("failed"), &Value::Null),
-            "{name}"
-        );
-    }
-    // Who is not in the roster is shown with a warning; nobody answers under two names.
-    assert!(row("stranger")["hint"].as_str().unwrap().contains("roster"), "{:#}", row("stranger"));
-    assert_eq!(row("stranger")["coverage"], "complete");
-    assert!(row("good2")["hint"].as_str().unwrap().contains("roster"));
+    ];
+    // A computer that is too busy to take in what is huge in that time is given more of it.
+    let mut seconds = 3;
+    until_seen(PATIENCE, "every row, with its own reason", || {
+        asker.configure(&server.url(), "ann", &format!("timeout = \"{seconds}s\""));
+        let began = Instant::now();
+        let rows = asker.rows();
+        assert!(began.elapsed() < Duration::from_secs(10 * seconds), "{:?}", began.elapsed());
+        let row = |name: &str| rows.iter().find(|row| row["name"] == name).cloned().unwrap_or_default();
+        let says =
+            |row: &Value, key: &str, words: &str| row[key].as_str().is_some_and(|text| text.contains(words));
+        let is_failed = |(name, words): &(&str, &str)| {
+            let row = row(name);
+            row["coverage"] == "failed" && row["sessions"].is_null() && says(&row, "error", words)
+        };
+        let good = row("good");
+        let in_time = good["tookMs"].as_u64().is_some_and(|took| took < 1000 * seconds);
+        let is_heard = good["coverage"] == "complete" && good["error"].is_null() && in_time;
+        // Who is not in the roster is shown with a warning; nobody answers under two names.
+        let stranger = row("stranger");
+        let is_shown = stranger["coverage"] == "complete" && says(&stranger, "hint", "roster");
+        let both = is_shown && says(&row("good2"), "hint", "roster");
+        seconds = (2 * seconds).min(24);
+        if rows.len() == 10 && is_heard && both && failed.iter().all(is_failed) {
+            Ok(())
+        } else {
+            Err(format!("{rows:#?}"))
+        }
+    });
     // Not heard is not absent.
     let strict = asker.home.agentctl(&["list", "--host", "all", "--strict"]);
     assert_eq!(strict.code, Some(6), "{strict:?}");
@@ -121,8 +125,11 @@ fn a_daemon_that_is_killed_or_stopped_is_said_so_and_comes_back() {
     let (words, took) = error("one");
     assert!(words.contains("connected to the bus and did not answer"), "{words}");
     assert!((3900..10_000).contains(&took), "{took}");
-    let (none, took) = error("two");
-    assert!(none.is_empty() && took < 3900, "{none} {took}");
+    // On a busy machine it may be late as well, and is asked again.
+    until_seen(PATIENCE, "the other one to be heard on time", || match error("two") {
+        (none, took) if none.is_empty() && took < 3900 => Ok(()),
+        late => Err(format!("{late:?}")),
+    });
     let status = asker.home.agentctl(&["status", "one/00000000", "--json"]);
     assert_eq!(status.code, Some(6), "nothing is known of it: {status:?}");
     one.daemon().signal(Signal::CONT);
@@ -135,7 +142,7 @@ fn a_daemon_that_is_killed_or_stopped_is_said_so_and_comes_back() {
         (words, _) if words.contains("not connected") => Ok(()),
         other => Err(format!("{other:?}")),
     });
-    assert!(began.elapsed() < Duration::from_secs(20));
+    assert!(began.elapsed() < Duration::from_mins(1));
     two.daemon = None;
     two.resume();
     asker.hears(&["one", "two"]);
@@ -180,9 +187,17 @@ fn a_server_that_goes_away_is_one_row_and_everything_comes_back() {
     assert!(rows.iter().any(|row| row["name"] == "dev1" && row["coverage"] == "complete"), "{rows:#?}");
     // The settings may say who should answer.
     asker.configure(&server.url(), "ann", "timeout = \"2s\"\nhosts = [\"dev1\", \"dev9\"]");
-    let rows = asker.rows();
-    let of = |name: &str| rows.iter().find(|row| row["name"] == name).unwrap()["coverage"].clone();
-    assert_eq!((rows.len(), of("dev1"), of("dev9")), (2, json!("complete"), json!("failed")), "{rows:#?}");
+    until_seen(PATIENCE, "those that should answer", || {
+        let rows = asker.rows();
+        let is = |name: &str, coverage: &str| {
+            rows.iter().any(|row| row["name"] == name && row["coverage"] == coverage)
+        };
+        if rows.len() == 2 && is("dev1", "complete") && is("dev9", "failed") {
+            Ok(())
+        } else {
+            Err(format!("{rows:#?}"))
+        }
+    });
 }
 
 #[test]

@@ -132,7 +132,7 @@ fn the_documented_rights_are_enough_and_a_reader_cannot_act() {
     let mut road = reach(&guarded.door("ann"), &machine.name);
     let before = machine.house.requests();
     let other = json!({"directory": machine.house.home.work_dir("y")}).to_string();
-    let refused = road.ask(Ask::write("POST", "/v1/locks", &other), Duration::from_secs(2)).unwrap_err();
+    let refused = road.ask(Ask::write("POST", "/v1/locks", &other), PATIENCE).unwrap_err();
     assert_eq!(refused.step, Step::Authenticate, "{refused:?}");
     assert!(refused.message.contains("Permissions Violation"), "{refused:?}");
     assert_eq!(machine.house.requests(), before + 1, "the machine heard of it");

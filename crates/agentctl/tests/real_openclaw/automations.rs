@@ -23,7 +23,7 @@ fn a_job_is_one_session_however_often_it_runs(scene: &Scene) {
     let job = json!({
         "name": "nightly", "enabled": true, "schedule": {"kind": "every", "everyMs": 86_400_000},
         "sessionTarget": "isolated", "wakeMode": "now", "delivery": {"mode": "none"},
-        "payload": {"kind": "agentTurn", "message": "[[slow:12|500]] cron work"},
+        "payload": {"kind": "agentTurn", "message": "[[hang:cron]] cron work"},
     });
     let job = rpc().call("cron.add", &job).expect("a cron job");
     let id = job["id"].as_str().or(job["job"]["id"].as_str()).expect("its id").to_owned();
@@ -31,8 +31,11 @@ fn a_job_is_one_session_however_often_it_runs(scene: &Scene) {
     let mut generations = Vec::new();
     for run in 1..=2 {
         rpc().call("cron.run", &json!({"id": id, "mode": "force"})).expect("a run");
+        // It runs until it was seen: a look takes longer than many a run.
         scene.wait_for(&key, "the running job", |row| row["status"] == "running");
+        scene.model.open("cron");
         let row = scene.wait_for(&key, "its end", |row| row["status"] == "stopped");
+        scene.model.close("cron");
         assert_eq!(words(&row), ("stopped", Some("completed")), "run {run}: {row:#}");
         assert!(row["name"].as_str().is_some_and(|name| name.contains("nightly")), "{row:#}");
         generations.push(row["meta"]["sessionId"].clone());

@@ -13,7 +13,7 @@ fn runs_are_launched_seen_stopped_and_taken_up_again() {
     assert!(scene.rows().is_empty());
 
     // Launched: the gateway's own id, and a survey that shows the turn.
-    let launched = scene.launch("[[slow:600|500]] tell me", &["--label", "who=me"]);
+    let launched = scene.launch("[[slow:1200|500]] tell me", &["--label", "who=me"]);
     assert_eq!(words(&launched), ("running", None), "{launched:#}");
     let slow = launched["id"].as_str().expect("its key").to_owned();
     let running = scene.wait_for(&slow, "a run", |row| words(row) == ("running", None));

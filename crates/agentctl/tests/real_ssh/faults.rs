@@ -94,7 +94,8 @@ fn what_an_older_machine_does_not_know_is_refused_by_name() {
             problem("404", "not-found", "there is no GET /v1/inbox")
         ),
     );
-    scene.configure(&old);
+    // It answers at once, but the way to it may take its time.
+    scene.configure(&old.replace("\"2s\"", "\"30s\""));
     let status = scene.home.agentctl(&["status", "old/5f0c"]);
     assert_eq!(status.code, Some(7), "{status:#?}");
     assert!(status.stderr.contains("agentctl 9 on old does not know this"), "{}", status.stderr);
@@ -108,9 +109,9 @@ fn a_wait_outlives_a_machine_that_stands_still() {
     // While this file is there, nothing new starts on that machine either.
     let still = scene.far.work_dir("machine").join("still");
     let first = format!("while [ -e '{}' ]; do sleep 0.05; done", still.display());
-    scene.configure_program(&scene.near.program_with(&scene.far, "agentctl", &first), "2s");
+    scene.configure_program(&scene.near.program_with(&scene.far, "agentctl", &first), "8s");
     // The session never runs, so this waits for as long as it is let.
-    let command = scene.home.agentctl_command(&["wait", "box/bbbb", "--until", "running", "--timeout", "2m"]);
+    let command = scene.home.agentctl_command(&["wait", "box/bbbb", "--until", "running", "--timeout", "9m"]);
     let _ = scene.far.run(scene.far_daemon(&["daemon", "start"])).ok();
     let (mut questions, before) = (0, scene.far_requests());
     let mut asked = || {

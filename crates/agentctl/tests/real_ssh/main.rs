@@ -163,8 +163,10 @@ fn the_daemon_of_the_other_machine_is_used() {
     let _ = scene.far.run(scene.far_daemon(&["daemon", "start"])).ok();
     let before = scene.far_requests();
     assert_eq!(scene.rows()[0]["coverage"], "complete");
-    // A question whether it lives, the list, and this status itself.
-    assert_eq!(scene.far_requests(), before + 3);
+    // A question whether it lives, the list, and this status itself; a daemon that is busy is asked once more whether it
+    // lives.
+    let requests = scene.far_requests() - before;
+    assert!((3..6).contains(&requests), "{requests}");
 }
 
 #[test]

@@ -2,10 +2,10 @@
 
 use std::fs;
 
-use agentctl_testkit::TestHome;
+use agentctl_testkit::{TestHome, until_seen};
 use serde_json::{Value, json};
 
-use crate::{FAR, NEAR, Scene, transcript};
+use crate::{FAR, NEAR, PATIENCE, Scene, transcript};
 
 /// Both machines have a stopped session.
 fn told() -> Option<Scene> {
@@ -68,11 +68,14 @@ fn a_session_of_another_machine_is_read_by_its_name() {
     assert_eq!(there.code, Some(7));
     assert_eq!(run(&["prune", "--host", "box"]).code, Some(7));
 
-    // A shell completes ids there; the words before them are typed as in fish.
-    let mut complete = scene.home.agentctl_command(&["--", "agentctl", "status", "box/b"]);
-    complete.env("COMPLETE", "fish");
-    let offered = scene.home.run(complete).ok().stdout;
-    assert!(offered.starts_with(&full), "{offered}");
+    // A shell completes ids there; the words before them are typed as in fish. A key press waits a second for the other
+    // machine, in which a busy one may not answer.
+    until_seen(PATIENCE, "the id to be offered", || {
+        let mut complete = scene.home.agentctl_command(&["--", "agentctl", "status", "box/b"]);
+        complete.env("COMPLETE", "fish");
+        let offered = scene.home.run(complete).ok().stdout;
+        if offered.starts_with(&full) { Ok(()) } else { Err(offered) }
+    });
 
     // The way into a terminal leads through ssh.
     let way = run(&["attach", "box/bbbb", "--print"]).ok().stdout;

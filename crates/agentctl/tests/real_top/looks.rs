@@ -107,8 +107,12 @@ fn a_lost_daemon_is_a_banner_until_it_is_back() {
         Background::spawn(&home, command)
     };
     let mut daemon = start();
-    agentctl_testkit::until(PATIENCE, "the daemon", || {
-        home.agentctl_home().join("agentctl.sock").exists().then_some(())
+    // Its socket is there before it answers.
+    until_seen(PATIENCE, "the daemon", || {
+        let mut command = home.agentctl_command(&["daemon", "status"]);
+        command.env_remove("AGENTCTL_NO_DAEMON");
+        let status = home.run(command);
+        if status.code == Some(0) { Ok(()) } else { Err(format!("{status:?}")) }
     });
     // A browser that takes the file which leads it to the page.
     let (browser, opened) = (home.path().join("browser"), home.path().join("opened"));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use agentctl_testkit::{TestHome, skip, until_seen};
 
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
 
 pub(crate) struct Pane {
     socket: PathBuf,

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use agentctl_testkit::{Background, Browser, Tab, TestHome, skip, until_seen};
 
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
 /// A change that `list` would tell is on an open page within 3 seconds; a busy machine is ten times slower.
 pub(crate) const SHOWN: Duration = Duration::from_secs(30);
 

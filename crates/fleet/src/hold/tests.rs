@@ -18,7 +18,7 @@ use crate::act::asker::Asker;
 use crate::act::steer::SteerOptions;
 use crate::keep::launches::LaunchFolder;
 
-const LONG: Duration = Duration::from_secs(30);
+const LONG: Duration = Duration::from_mins(1);
 
 #[expect(clippy::needless_pass_by_value, reason = "the scenes read better so")]
 fn tell(folder: &Path, verb: Verb, allow_self: bool, timeout: Duration) -> Result<Acceptance, HoldError> {
@@ -149,7 +149,8 @@ impl Scene {
 
     fn until(&self, is_it: impl Fn(&HeldState) -> bool) {
         let until = Instant::now() + LONG;
-        while !is_it(&state(self.folder()).unwrap().state) {
+        // It has to answer within a fixed time, for which a busy machine may be too slow once.
+        while !state(self.folder()).is_ok_and(|report| is_it(&report.state)) {
             assert!(Instant::now() < until, "{:?}", state(self.folder()));
             std::thread::sleep(Duration::from_millis(5));
         }

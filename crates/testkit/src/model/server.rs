@@ -23,7 +23,7 @@ use super::wire::{Frame, Rendered, Wire};
 use crate::wait::until_seen;
 
 /// Long enough for an agent to start on a busy machine. A test that waits longer has failed.
-const REQUEST_DEADLINE: Duration = Duration::from_secs(90);
+const REQUEST_DEADLINE: Duration = Duration::from_mins(3);
 
 type Rule = Box<dyn Fn(&Ask) -> Reply + Send + Sync>;
 
@@ -149,6 +149,13 @@ impl FakeModel {
     pub fn open(&self, gate: &str) {
         self.shared.gates.send_modify(|open| {
             open.insert(gate.to_owned());
+        });
+    }
+
+    /// Lets later streams wait at this gate again. Those that waited before it was opened must have gone on.
+    pub fn close(&self, gate: &str) {
+        self.shared.gates.send_modify(|open| {
+            open.remove(gate);
         });
     }
 }

@@ -89,8 +89,20 @@ impl Drop for NatsServer {
     }
 }
 
-/// A port of loopback that nobody has just now.
+/// A port of loopback that nobody has just now. Where there are enough of them it is none of those that the kernel gives away
+/// by itself, so that nobody gets it by chance before it is bound, or while whoever has it starts again.
 pub fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("bind a port");
-    listener.local_addr().expect("a local address").port()
+    const LOWEST: u32 = 20_000;
+    let given_away = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+    let first: u32 = given_away.split_whitespace().next().and_then(|first| first.parse().ok()).unwrap_or(0);
+    let any = || {
+        if first < LOWEST + 1_000 {
+            return 0;
+        }
+        let random =
+            u32::from_str_radix(&crate::new_uuid()[..8], 16).expect("a uuid begins with eight digits");
+        u16::try_from(LOWEST + random % (first - LOWEST)).expect("a port")
+    };
+    let bound = (0..1_000).find_map(|_| TcpListener::bind(("127.0.0.1", any())).ok());
+    bound.expect("bind a port").local_addr().expect("a local address").port()
 }

@@ -24,7 +24,7 @@ use screen::Screen;
 
 const ROWS: u16 = 40;
 const COLUMNS: u16 = 120;
-const SCREEN_DEADLINE: Duration = Duration::from_secs(90);
+const SCREEN_DEADLINE: Duration = Duration::from_mins(3);
 
 /// A program in a terminal of 120 by 40. When dropped, it is killed together with every process that it has started.
 pub struct Pty {
@@ -87,19 +87,21 @@ impl Pty {
         })
     }
 
-    /// Types `keys` once a second until `text` is gone from the screen. Dialogs ignore keys for a moment after they open, to
-    /// prevent accidental answers, and the screen does not show when that moment is over.
+    /// Types `keys` again and again until `text` is gone from the screen. Dialogs ignore keys for a moment after they open, to
+    /// prevent accidental answers, and the screen does not show when that moment is over. A program that is slow to draw is
+    /// given twice the time with every press, because what it gets after the dialog goes into its prompt.
     pub fn press_until_gone(&mut self, keys: &str, text: &str) {
         let wanted = squeeze(text);
-        let mut pressed: Option<Instant> = None;
+        let (mut pressed, mut pause): (Option<Instant>, Duration) = (None, Duration::from_secs(1));
         until_seen(SCREEN_DEADLINE, &format!("the end of {text:?} on the screen"), || {
             let seen = self.screen_text();
             if !squeeze(&seen).contains(&wanted) {
                 return Ok(());
             }
-            if pressed.is_none_or(|at| at.elapsed() > Duration::from_secs(1)) {
+            if pressed.is_none_or(|at| at.elapsed() > pause) {
                 self.send(keys);
                 pressed = Some(Instant::now());
+                pause *= 2;
             }
             Err(seen)
         });

@@ -11,7 +11,7 @@ use crate::background::Background;
 use crate::home::TestHome;
 use crate::wait::until_seen;
 
-const DEADLINE: Duration = Duration::from_mins(1);
+const DEADLINE: Duration = Duration::from_mins(3);
 
 /// A running app-server with a connected client.
 pub struct AppServer {

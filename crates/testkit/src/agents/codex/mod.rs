@@ -71,7 +71,7 @@ impl Codex {
 
     /// The id of the thread that a run has begun, from its first line of output.
     pub fn thread_id(run: &mut Background) -> String {
-        until_seen(Duration::from_mins(1), "the id of the thread", || {
+        until_seen(Duration::from_mins(3), "the id of the thread", || {
             let stdout = run.stdout();
             let first: Option<Value> = stdout.lines().next().and_then(|line| serde_json::from_str(line).ok());
             let id = first.and_then(|line| Some(line["thread_id"].as_str()?.to_owned()));

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -35,9 +35,7 @@ impl OpenClaw {
         let node =
             agents::own_node(&installed).ok_or_else(|| Skip("OpenClaw's Node was not installed".into()))?;
         let script = installed.join("node_modules/openclaw/openclaw.mjs");
-        // No other process takes a port that was just free, unless tests hold hundreds of ports.
-        let port =
-            TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port();
+        let port = crate::nats::free_port();
         for switch in ["OPENCLAW_NO_AUTO_UPDATE", "DO_NOT_TRACK", "OPENCLAW_DISABLE_BONJOUR"] {
             home.set_env(switch, "1");
         }

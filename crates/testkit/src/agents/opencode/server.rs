@@ -1,7 +1,7 @@
 //! A running OpenCode server, and a client for tests.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::time::Duration;
 
 use crate::background::Background;
@@ -18,8 +18,8 @@ pub struct Server {
 
 impl Server {
     pub(super) fn start(spawn: impl FnOnce(u16) -> Background) -> Self {
-        let free = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port");
-        let server = Self { process: spawn(free.port()), port: free.port() };
+        let port = crate::nats::free_port();
+        let server = Self { process: spawn(port), port };
         until_seen(TIMEOUT, "the server", || {
             let words = || format!("{}{}", server.process.stdout(), server.process.stderr());
             server.ask("GET", HEALTH, "").ok_or_else(words)
