@@ -33,18 +33,19 @@ impl Calls {
     /// Adds a call. `name` is what the agent calls it; a call without one is not written again.
     pub(crate) fn add(&mut self, name: Option<&str>, recorded: Recorded<'_>) {
         let Recorded { at, model, tokens, cost, agent } = recorded;
-        let name = name.map(|name| hash_of(&name));
-        if let Some(known) = name.and_then(|name| self.by_name.get(&name)) {
+        let hash = name.map(|name| hash_of(&name));
+        if let Some(known) = hash.and_then(|hash| self.by_name.get(&hash)) {
             let known = &mut self.in_order[*known];
             known.tokens = tokens;
             known.cost = cost;
             return;
         }
-        // A copy in another file has the same name and time. A name alone may be one that a small server gives again.
+        // A copy in another file, or on another machine, has the same name and time. A name alone may be one that a small
+        // server gives again. Other machines hash the text, so its hash is not hashed here in its place.
         let shared = name.zip(at).map(|of| hash_of(&of));
         let model = model.filter(|model| !model.is_empty()).map(|model| self.model(model));
-        if let Some(name) = name {
-            self.by_name.insert(name, self.in_order.len());
+        if let Some(hash) = hash {
+            self.by_name.insert(hash, self.in_order.len());
         }
         self.in_order.push(Call { at, model, tokens, cost, name: shared, agent: agent.map(Into::into) });
     }
@@ -88,4 +89,22 @@ pub(crate) fn hash_of(value: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);
     hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_is_named_by_the_hash_of_the_text_and_its_time_as_other_machines_name_it() {
+        let at = Timestamp::from_second(1).unwrap();
+        let mut calls = Calls::default();
+        for cost in [1.0, 2.0] {
+            calls.add(Some("req_1"), Recorded { at: Some(at), cost: Some(cost), ..Recorded::default() });
+        }
+        assert!(calls.has("req_1") && !calls.has("req_2"));
+        let counted = calls.counted();
+        assert_eq!(counted.cost, Some(2.0), "what is written again counts once");
+        assert_eq!(counted.calls[0].name, Some(hash_of(&("req_1", at))));
+    }
 }
