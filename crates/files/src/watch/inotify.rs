@@ -169,23 +169,20 @@ impl Folders {
             }
             let Some(folder) = self.watched.get(&event.wd()) else { continue };
             let name = event.file_name().map(|name| OsStr::from_bytes(name.to_bytes()));
-            match (folder.depth, name) {
-                (None, Some(name)) => {
-                    let path = folder.path.join(name);
-                    appeared |= self.targets.iter().any(|target| target.path.starts_with(&path));
-                }
-                (None, None) => {}
-                (Some(depth), name) => {
-                    relevant = true;
-                    let is_new = what.intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO);
-                    if let (true, Some(name), Some(below)) = (is_new, name, depth.checked_sub(1)) {
-                        let path = folder.path.join(name);
-                        if what.contains(ReadFlags::ISDIR) {
-                            fresh.push((path, below));
-                        } else {
-                            self.has_links |= path.is_symlink() && path.is_dir();
-                        }
-                    }
+            let is_new = what.intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO);
+            if let (true, Some(name)) = (is_new, name) {
+                // What is to be watched may appear in a folder that is watched itself, and less deep.
+                let path = folder.path.join(name);
+                appeared |= self.targets.iter().any(|target| target.path.starts_with(&path));
+            }
+            let Some(depth) = folder.depth else { continue };
+            relevant = true;
+            if let (true, Some(name), Some(below)) = (is_new, name, depth.checked_sub(1)) {
+                let path = folder.path.join(name);
+                if what.contains(ReadFlags::ISDIR) {
+                    fresh.push((path, below));
+                } else {
+                    self.has_links |= path.is_symlink() && path.is_dir();
                 }
             }
         }
@@ -277,5 +274,28 @@ mod tests {
         while folders.drain() {}
         fs::write(root.join("file"), "x").unwrap();
         assert!(folders.drain());
+    }
+
+    #[test]
+    fn a_target_that_appears_in_a_watched_folder_is_watched_to_its_own_depth() {
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path().join("agent");
+        fs::create_dir(&root).unwrap();
+        for root_depth in [0, 1] {
+            let sessions = root.join("storage/sessions");
+            let mut folders = Folders::new().unwrap();
+            folders.watch(vec![target(&root, root_depth), target(&sessions, 3)]);
+            for _ in 0..2 {
+                fs::create_dir_all(&sessions).unwrap();
+                while folders.drain() {}
+                fs::create_dir_all(sessions.join("year/month/day")).unwrap();
+                while folders.drain() {}
+                fs::write(sessions.join("year/month/day/file"), "x").unwrap();
+                assert!(folders.drain(), "in a root of depth {root_depth}");
+                fs::rename(root.join("storage"), root.join("old")).unwrap();
+                while folders.drain() {}
+                fs::remove_dir_all(root.join("old")).unwrap();
+            }
+        }
     }
 }
