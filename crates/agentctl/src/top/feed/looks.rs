@@ -99,11 +99,12 @@ fn near(scene: &Scene, to: &Sender<News>) {
         };
         let link = Link { fleet: link.fleet.with_memory(memory.clone()), ..link };
         let mut hints = Hints::of_changes(&link).patient(PERIOD);
-        loop {
+        let shown = loop {
             let is_heard = hints.are_given();
             was_heard |= is_heard;
             let began = Instant::now();
             let listing = link.list(&query(scene));
+            let shown = quiet::live_of(&listing);
             let part = part(listing, |surveyed| (surveyed.session, surveyed.key.variant.is_some()));
             let is_gone = to.send(News::Daemon { is_lost: was_heard && !is_heard }).is_err();
             if is_gone || to.send(News::Part { name: HERE.to_owned(), part }).is_err() {
@@ -111,26 +112,23 @@ fn near(scene: &Scene, to: &Sender<News>) {
             }
             assert!(!agentctl_fleet::keep::fault::is_armed("top.look"), "the point top.look was reached");
             if !is_heard {
-                break;
+                break shown;
             }
             // The first event is a reason to look; those that have come until then belong to the same look.
             hints.next();
             std::thread::sleep(LEAST.saturating_sub(began.elapsed()));
             hints.pass_over();
             if !hints.are_given() {
-                break;
+                break shown;
             }
-        }
+        };
         // A daemon that was lost is looked for more often.
         if was_heard {
             std::thread::sleep(PERIOD / 2);
             continue;
         }
         let targets = own.as_ref().ok().and_then(|own| quiet::targets(&link.fleet, own));
-        quiet.wait(targets, || {
-            let listing = link.fleet.list(&query_for(scene, Wanted::Live));
-            (listing.sessions.into_iter().map(|one| *one.session).collect(), listing.strays)
-        });
+        quiet.wait(targets, &shown, || quiet::live_of(&link.fleet.list(&query_for(scene, Wanted::Live))));
     }
 }
 

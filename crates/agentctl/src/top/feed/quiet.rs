@@ -1,14 +1,15 @@
 //! Whether anything can have changed since the last look at all sessions, where no daemon tells it.
 //!
 //! A look at thousands of stored sessions costs more than a view at rest may take. So the kernel is asked to tell of writes
-//! below the agents' folders, and meanwhile only the live sessions are looked at. Where not everything can be watched, all is
-//! looked at each time. No status rests on this, only when the stored sessions are looked at again; and that is done now and
-//! then anyway, because somebody may have written where nobody watches.
+//! below the agents' folders, and meanwhile only the live sessions are looked at and compared with what is shown. Where not
+//! everything can be watched, all is looked at each time. No status rests on this, only when the stored sessions are looked
+//! at again; and that is done now and then anyway, because somebody may have written where nobody watches: behind a link to
+//! a file, which only a list of the folders that lie deepest would tell.
 
 use std::time::{Duration, Instant};
 
 use agentctl_files::watch::{Folders, WatchTarget};
-use agentctl_fleet::Fleet;
+use agentctl_fleet::{Fleet, Listing};
 use agentctl_model::Session;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -19,35 +20,50 @@ pub(super) struct Quiet {
     longest: Duration,
     folders: Option<Folders>,
     targets: Vec<WatchTarget>,
-    /// The live sessions at the last look at them alone, with the number of processes that belong to no session.
-    live: Option<Live>,
+    /// What was shown when the live sessions differed from it, and these sessions. Where another look at everything shows the
+    /// same, they differ for a reason that a third one does not change either.
+    differed: Option<(Live, Live)>,
 }
 
+/// The live sessions, with the number of processes that belong to no session.
 pub(super) type Live = (Vec<Session>, usize);
+
+/// The live ones among these sessions.
+pub(super) fn live_of(listing: &Listing) -> Live {
+    let sessions = listing.sessions.iter().map(|surveyed| &*surveyed.session);
+    (sessions.filter(|session| session.is_live()).cloned().collect(), listing.strays)
+}
 
 impl Quiet {
     pub(super) fn new(period: Duration, longest: Duration) -> Self {
-        Self { period, longest, folders: None, targets: Vec::new(), live: None }
+        Self { period, longest, folders: None, targets: Vec::new(), differed: None }
     }
 
-    /// Waits until there is a reason to look at everything again. `targets` is `None` where not everything can be watched.
-    pub(super) fn wait(&mut self, targets: Option<Vec<WatchTarget>>, live: impl Fn() -> Live) {
+    /// Waits until there is a reason to look at everything again. `targets` is `None` where not everything can be watched;
+    /// `shown` is what the last look at everything showed of the live sessions.
+    pub(super) fn wait(&mut self, targets: Option<Vec<WatchTarget>>, shown: &Live, live: impl Fn() -> Live) {
         let began = Instant::now();
         let was_watching = self.folders.is_some() && targets.as_ref() == Some(&self.targets);
         if !self.watch(targets) || !was_watching {
             // What was written before the watch began is not told.
-            self.live = None;
             std::thread::sleep(self.period);
             return;
         }
+        self.differed.take_if(|(before, _)| before != shown);
+        let mut looked_at = began;
         while began.elapsed() < self.longest {
-            if self.is_told() {
+            // Counted from where the last look began: what it just missed is seen a period later, however long looks take.
+            let rest = self.period.saturating_sub(looked_at.elapsed()).max(self.period / 10);
+            if self.is_told(rest) {
                 std::thread::sleep(self.period.saturating_sub(began.elapsed()));
                 return;
             }
-            let now = Some(live());
-            if now != self.live {
-                self.live = now;
+            looked_at = Instant::now();
+            let now = live();
+            if now == *shown {
+                self.differed = None;
+            } else if self.differed.as_ref().is_none_or(|(_, known)| *known != now) {
+                self.differed = Some((shown.clone(), now));
                 return;
             }
         }
@@ -64,10 +80,10 @@ impl Quiet {
         is_watched
     }
 
-    /// Waits for a period at most until something was written.
-    fn is_told(&mut self) -> bool {
+    /// Waits so long at most until something was written.
+    fn is_told(&mut self, longest: Duration) -> bool {
         let Some(folders) = &mut self.folders else { return true };
-        let end = Instant::now() + self.period;
+        let end = Instant::now() + longest;
         loop {
             let left = end.saturating_duration_since(Instant::now());
             let timeout =
@@ -113,10 +129,12 @@ mod tests {
 
     const PERIOD: Duration = Duration::from_millis(20);
 
+    const NOBODY: Live = (Vec::new(), 0);
+
     /// A wait that has gone through its first, unwatched round.
     fn quiet(targets: &[WatchTarget], longest: Duration) -> Quiet {
         let mut quiet = Quiet::new(PERIOD, longest);
-        quiet.wait(Some(targets.to_vec()), || unreachable!("nothing is watched so far"));
+        quiet.wait(Some(targets.to_vec()), &NOBODY, || unreachable!("nothing is watched so far"));
         quiet
     }
 
@@ -133,15 +151,49 @@ mod tests {
         let looks = Cell::new(0);
         let live = || {
             looks.set(looks.get() + 1);
-            (Vec::new(), 0)
+            NOBODY
         };
-        quiet.wait(Some(targets.clone()), live);
-        assert_eq!(looks.take(), 1, "there was nothing to compare the first look with");
         let began = Instant::now();
-        quiet.wait(Some(targets.clone()), live);
+        quiet.wait(Some(targets), &NOBODY, live);
         assert!(looks.get() > 1 && began.elapsed() >= longest, "everything is looked at in the end");
-        quiet.wait(Some(targets), || (Vec::new(), 1));
-        assert_eq!(quiet.live, Some((Vec::new(), 1)), "a process more is a reason to look");
+    }
+
+    #[test]
+    fn what_lives_and_is_not_shown_or_is_shown_and_does_not_live_is_a_reason_to_look() {
+        let place = tempfile::tempdir().unwrap();
+        let targets = target(place.path());
+        let mut quiet = quiet(&targets, Duration::from_hours(1));
+        let one = (Vec::new(), 1);
+        // It began, and while it was at work only the whole looks showed it, because it wrote again and again.
+        quiet.wait(Some(targets.clone()), &NOBODY, || one.clone());
+        for shown in [&NOBODY, &one, &one] {
+            std::fs::write(place.path().join("new.jsonl"), "x").unwrap();
+            quiet.wait(Some(targets.clone()), shown, || unreachable!("a write was told"));
+        }
+        quiet.wait(Some(targets), &one, || NOBODY);
+    }
+
+    #[test]
+    fn a_difference_that_another_look_does_not_change_is_a_reason_only_once() {
+        let place = tempfile::tempdir().unwrap();
+        let targets = target(place.path());
+        let longest = PERIOD * 100;
+        let mut quiet = quiet(&targets, longest);
+        let one = (Vec::new(), 1);
+        let mut lasts = |shown: &Live, live: &dyn Fn() -> Live| {
+            let began = Instant::now();
+            quiet.wait(Some(targets.clone()), shown, live);
+            began.elapsed() >= longest
+        };
+        assert!(!lasts(&one, &|| NOBODY));
+        assert!(lasts(&one, &|| NOBODY), "nothing became different since");
+        assert!(!lasts(&one, &|| (Vec::new(), 2)), "something did");
+        let looks = Cell::new(0);
+        let passing = || {
+            looks.set(looks.get() + 1);
+            if looks.get() == 1 { one.clone() } else { (Vec::new(), 2) }
+        };
+        assert!(!lasts(&one, &passing), "in between it was as it was shown");
     }
 
     #[test]
@@ -150,11 +202,10 @@ mod tests {
         std::fs::create_dir(place.path().join("below")).unwrap();
         let targets = target(place.path());
         let mut quiet = quiet(&targets, Duration::from_hours(1));
-        let live = || (Vec::new(), 0);
-        quiet.wait(Some(targets.clone()), live);
+        let live = || unreachable!("a write was told");
         for path in ["new.jsonl", "below/new.jsonl", "below/new.jsonl"] {
             std::fs::write(place.path().join(path), path).unwrap();
-            quiet.wait(Some(targets.clone()), live);
+            quiet.wait(Some(targets.clone()), &NOBODY, live);
         }
     }
 
@@ -172,10 +223,9 @@ mod tests {
         let fleet = Fleet::new(vec![source], kernel);
         let watched = || targets(&fleet, &[]);
         let mut quiet = quiet(&watched().unwrap(), Duration::from_hours(1));
-        quiet.wait(watched(), || (Vec::new(), 0));
         for path in ["session_index.jsonl", "archived_sessions/rollout.jsonl"] {
             std::fs::write(place.path().join(path), path).unwrap();
-            quiet.wait(watched(), || (Vec::new(), 0));
+            quiet.wait(watched(), &NOBODY, || unreachable!("a write was told"));
         }
     }
 
@@ -187,7 +237,7 @@ mod tests {
         let targets = target(place.path());
         let mut quiet = quiet(&targets, Duration::from_hours(1));
         for targets in [Some(targets), None] {
-            quiet.wait(targets, || unreachable!("everything is looked at"));
+            quiet.wait(targets, &NOBODY, || unreachable!("everything is looked at"));
         }
     }
 }
