@@ -195,6 +195,26 @@ fn the_command_line_passes_events_on_over_a_restart() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn the_command_line_is_interrupted_while_it_tries_again() {
+    let house = House::new();
+    let _daemon = house.daemon(&[]);
+    house.settled();
+    // Such a cursor cannot be sent, and the command tries for two seconds.
+    let mut command = house.home.agentctl_command(&["events", "--since", "\u{1}"]);
+    command.env_remove("AGENTCTL_NO_DAEMON");
+    let mut events = Background::spawn(&house.home, command);
+    until_seen(SOON, "the command takes signals itself", || {
+        let text = std::fs::read_to_string(format!("/proc/{}/status", events.pid())).unwrap_or_default();
+        let mask = text.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or("0");
+        let taken = u64::from_str_radix(mask.trim(), 16).unwrap();
+        if taken & 2 == 0 { Err(text) } else { Ok(()) }
+    });
+    events.signal(Signal::INT);
+    assert_eq!(events.wait(SOON).code(), Some(130), "{}", events.stderr());
+}
+
+#[test]
 fn a_source_that_fails_is_told_and_its_sessions_stay() {
     let house = House::new();
     let agent = StandIn::start(&house.home);

@@ -71,7 +71,8 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
         process.needed()?;
         let mut stream = match args.open(&process, cursor.as_deref()) {
             Ok(stream) => stream,
-            Err(_) if tries < MOST_TRIES && !interrupt.came() => {
+            Err(_) if interrupt.came() => return Ok(Exit::Interrupted),
+            Err(_) if tries < MOST_TRIES => {
                 tries += 1;
                 std::thread::sleep(BETWEEN_TRIES);
                 continue;
