@@ -8,13 +8,14 @@ use std::fs::{self, File};
 use std::io::Read as _;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
+use agentctl_adapters::agents::pi::Pi;
 use agentctl_adapters::search::Pattern;
-use agentctl_adapters::{Conversation, registry};
+use agentctl_adapters::{Adapter, Card, Conversation, Follow, ListFiles, ReadError, Root, Scope, registry};
 use agentctl_fleet::{Fleet, ListFilter, Query, SearchEnd, SearchQuery, Since, Sort, Source, Told, Wanted};
-use agentctl_model::{Entry, Environ, Role, Status, Surveyed};
+use agentctl_model::{Entry, Environ, Harvest, Joined, KernelView, ProcessHead, Role, Status, Surveyed};
 use agentctl_process::fake::Scripted;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -453,4 +454,96 @@ fn files_with_any_name_are_found() {
         found(&fleet(&path), &asked(Pattern::new(&["needle".to_owned()], false, false).unwrap(), &[]));
     assert_eq!(rows.len(), 2, "{rows:?} {:?}", end.sources);
     assert!(agree(&path, "any name") > 0);
+}
+
+/// Pi, whose files with `long` in their names are not read to their end before a hit was told, or the deadline is over.
+struct Slowly;
+
+static HAS_HIT: (Mutex<bool>, Condvar) = (Mutex::new(false), Condvar::new());
+const DEADLINE: Duration = Duration::from_secs(20);
+
+impl Adapter for Slowly {
+    fn card(&self) -> &'static Card {
+        Pi.card()
+    }
+
+    fn root(&self, environ: &Environ) -> Option<Root> {
+        Pi.root(environ)
+    }
+
+    fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {
+        Pi.survey(root, scope)
+    }
+
+    fn recognises(&self, head: &ProcessHead) -> bool {
+        Pi.recognises(head)
+    }
+
+    fn join(&self, root: &Root, harvest: &Harvest, kernel: &KernelView) -> Joined {
+        Pi.join(root, harvest, kernel)
+    }
+
+    fn read(&self, place: &Path, id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {
+        Pi.read(place, id, limit)
+    }
+
+    fn follow(&self, place: &Path, id: &str, backlog: usize) -> Result<Box<dyn Follow>, ReadError> {
+        Pi.follow(place, id, backlog)
+    }
+
+    fn conversation(&self, place: &Path, id: &str) -> Conversation<'_> {
+        if !place.to_string_lossy().contains("long") {
+            return Pi.conversation(place, id);
+        }
+        Conversation::records(|_| {
+            let (told, changed) = &HAS_HIT;
+            let _ = changed.wait_timeout_while(told.lock().unwrap(), DEADLINE, |told| !*told).unwrap();
+            Ok(Vec::new())
+        })
+    }
+
+    fn stored(&self) -> Option<ListFiles> {
+        Pi.stored()
+    }
+}
+
+#[test]
+fn a_hit_does_not_wait_for_older_files_that_are_long() {
+    let home = tempfile::tempdir().unwrap();
+    let path = fs::canonicalize(home.path()).unwrap();
+    let store = path.join(".pi/agent/sessions/--w--");
+    fs::create_dir_all(&store).unwrap();
+    // Every thread ends up in a long file; the one that searched the newest file too.
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let long = (0..cores).map(|number| format!("long-{number}"));
+    let mut modified = std::time::SystemTime::now() - Duration::from_hours(1);
+    for (number, name) in ["vain".to_owned(), "hit".to_owned()].into_iter().chain(long).enumerate() {
+        let at = Timestamp::try_from(modified).unwrap().to_string();
+        let header = serde_json::json!({"type": "session", "version": 3, "cwd": "/w", "timestamp": at,
+            "id": format!("aaaaaaaa-0000-4000-8000-{number:012}")});
+        let text = if name == "hit" { "needle" } else { "hay" };
+        let message = serde_json::json!({"type": "message", "id": "m1", "parentId": null, "timestamp": at,
+            "message": {"role": "user", "content": [{"type": "text", "text": text}]}});
+        let file = store.join(format!("{name}.jsonl"));
+        fs::write(&file, format!("{header}\n{message}\n")).unwrap();
+        File::options().write(true).open(&file).unwrap().set_modified(modified).unwrap();
+        modified -= Duration::from_hours(1);
+    }
+    let environ = Environ::from_iter([("HOME", path)]);
+    let source =
+        Source { adapter: &Slowly, root: Pi.root(&environ).unwrap(), timeout: Duration::from_mins(1) };
+    let fleet = Fleet::new(vec![source], Arc::new(Scripted::new()));
+    let mut hits = 0;
+    let began = std::time::Instant::now();
+    let needle = asked(Pattern::new(&["needle".to_owned()], false, false).unwrap(), &[]);
+    let end = fleet.search(&needle, &mut |told| {
+        if matches!(told, Told::Hit(_)) {
+            hits += 1;
+            *HAS_HIT.0.lock().unwrap() = true;
+            HAS_HIT.1.notify_all();
+        }
+        ControlFlow::Continue(())
+    });
+    assert_eq!((hits, end.searched), (1, cores + 2), "{:?}", end.sources);
+    assert!(began.elapsed() < DEADLINE, "it waited for what is older");
 }

@@ -93,43 +93,38 @@ const TICK: Duration = Duration::from_millis(50);
 enum Message {
     /// One item was searched.
     Searched { ticket: Ticket, item: Item, found: Result<Found, ReadError> },
-    /// Items were searched in which nothing was found.
-    Nothing { tickets: Vec<Ticket>, conversations: usize },
+    /// Items were searched in which nothing was found. The queue knows which.
+    Nothing,
     /// The sessions of files in which something was found; none if a file is not the place of a session.
     Known(Vec<(Unknown, Option<Surveyed>)>, Vec<SourceReport>),
 }
 
-/// What one thread searched in vain. It is told together, because each message wakes somebody.
+/// Tells that one thread searched something in vain. This is told of many items together, because each message wakes somebody.
 struct Nothing {
-    tickets: Vec<Ticket>,
-    conversations: usize,
+    is_news: bool,
     told_at: Instant,
     sender: Sender<Message>,
 }
 
 impl Nothing {
-    /// How long a newer hit of somebody else may wait for what was searched in vain.
+    /// How soon it is told while one file follows another. What is not told is seen in the queue after a [`TICK`].
     const LONGEST: Duration = Duration::from_millis(5);
 
     fn new(sender: Sender<Message>) -> Self {
-        Self { tickets: Vec::new(), conversations: 0, told_at: Instant::now(), sender }
+        Self { is_news: false, told_at: Instant::now(), sender }
     }
 
-    fn add(&mut self, ticket: Ticket, item: &Item) {
-        self.tickets.push(ticket);
-        self.conversations += item.conversations();
-        if self.told_at.elapsed() >= Self::LONGEST {
+    fn tell_if_due(&mut self) {
+        if self.is_news && self.told_at.elapsed() >= Self::LONGEST {
             self.tell();
         }
     }
 
     fn tell(&mut self) {
         self.told_at = Instant::now();
-        if !self.tickets.is_empty() {
-            let (tickets, conversations) =
-                (std::mem::take(&mut self.tickets), std::mem::take(&mut self.conversations));
+        if std::mem::take(&mut self.is_news) {
             // Whoever does not listen any more wants to know nothing.
-            let _ = self.sender.send(Message::Nothing { tickets, conversations });
+            let _ = self.sender.send(Message::Nothing);
         }
     }
 }
@@ -166,14 +161,18 @@ impl Fleet {
                     (desk.sender.clone(), &queue, &plan, &progress, &search);
                 scope.spawn(move || {
                     let mut nothing = Nothing::new(sender.clone());
-                    while let Some((ticket, item)) = queue.take(|| nothing.tell()) {
+                    let mut in_vain = None;
+                    while let Some((ticket, item)) = queue.take(in_vain.take(), || nothing.tell()) {
                         // Whatever takes long does not delay the hits of others.
-                        if !matches!(item, Item::File { .. }) {
+                        if matches!(item, Item::File { .. }) {
+                            nothing.tell_if_due();
+                        } else {
                             nothing.tell();
                         }
                         let found = with_cancellation(Some(progress), || plan.search(&item, search));
                         if found.as_ref().is_ok_and(Found::is_nothing) {
-                            nothing.add(ticket, &item);
+                            nothing.is_news = true;
+                            in_vain = Some((ticket, item.conversations()));
                         } else if sender.send(Message::Searched { ticket, item, found }).is_err() {
                             return;
                         }
@@ -323,7 +322,8 @@ impl<'s> Desk<'s> {
     {
         let mut told_at = Instant::now();
         loop {
-            let left = self.queue.newest_left();
+            let (left, in_vain) = self.queue.newest_left();
+            self.end.searched += in_vain;
             let batch = self.gap.batch(&mut self.unknown, left);
             if !batch.is_empty() {
                 self.gap.begin(&batch);
@@ -367,12 +367,7 @@ impl<'s> Desk<'s> {
                 self.searched(&ticket, item, found);
                 self.queue.done(&ticket);
             }
-            Message::Nothing { tickets, conversations } => {
-                self.end.searched += conversations;
-                for ticket in &tickets {
-                    self.queue.done(ticket);
-                }
-            }
+            Message::Nothing => {}
             Message::Known(known, sources) => {
                 self.gap.end();
                 for heard in sources.iter().filter(|source| source.is_incomplete()) {

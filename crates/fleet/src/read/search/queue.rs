@@ -35,6 +35,8 @@ struct State {
     /// What is being searched now.
     taken: BTreeMap<u64, Newest>,
     next: u64,
+    /// How many conversations were searched in vain since somebody asked.
+    in_vain: usize,
     is_paused: bool,
     is_closed: bool,
 }
@@ -64,9 +66,19 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// The next item, once there is one; `None` when the search is over. `before_waiting` is called when there is none now.
-    pub(super) fn take(&self, mut before_waiting: impl FnMut()) -> Option<(Ticket, Item)> {
+    /// The next item, once there is one; `None` when the search is over. `in_vain` is what the caller has just searched without
+    /// finding anything, with the number of its conversations: nobody waits for it from here on, however long the next item
+    /// takes. `before_waiting` is called when there is no next item now.
+    pub(super) fn take(
+        &self,
+        in_vain: Option<(Ticket, usize)>,
+        mut before_waiting: impl FnMut(),
+    ) -> Option<(Ticket, Item)> {
         let mut state = self.state();
+        if let Some((ticket, conversations)) = in_vain {
+            state.taken.remove(&ticket.number);
+            state.in_vain += conversations;
+        }
         loop {
             if state.is_closed {
                 return None;
@@ -88,11 +100,13 @@ impl Queue {
         self.state().taken.remove(&ticket.number);
     }
 
-    /// How new at most is what is not searched so far; `None` when everything is.
-    pub(super) fn newest_left(&self) -> Option<Newest> {
-        let state = self.state();
+    /// How new at most is what is not searched so far, `None` when everything is; and how many conversations were searched in
+    /// vain since the last call.
+    pub(super) fn newest_left(&self) -> (Option<Newest>, usize) {
+        let mut state = self.state();
         let waiting = state.items.last().map(|queued| queued.newest);
-        waiting.max(state.taken.values().copied().max())
+        let left = waiting.max(state.taken.values().copied().max());
+        (left, std::mem::take(&mut state.in_vain))
     }
 
     /// How many items are not searched so far.
