@@ -211,3 +211,21 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_folder_that_the_settings_name_is_watched_like_the_agents_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let (root, moved) = (folder.path().join("agent"), folder.path().join("moved"));
+    std::fs::create_dir(&root).unwrap();
+    let watched = |adapter: &dyn Adapter, root: &Root| -> Vec<PathBuf> {
+        adapter.watch(root).into_iter().map(|target| target.path).collect()
+    };
+    let own = Root::at(&root);
+    assert_eq!(watched(&Pi, &own), std::slice::from_ref(&root));
+    let settings = format!(r#"{{"sessionDir":"{}"}}"#, moved.display());
+    std::fs::write(root.join("settings.json"), settings).unwrap();
+    assert_eq!(watched(&Pi, &own), [root.clone(), moved.clone()]);
+    assert_eq!(watched(&PiRust, &own), std::slice::from_ref(&root), "it reads no such settings");
+    let named = Root { store: Some(folder.path().join("named")), ..own };
+    assert_eq!(watched(&Pi, &named), [root, folder.path().join("named")], "a variable is stronger");
+}

@@ -20,7 +20,10 @@ use serde::Deserialize;
 
 use crate::transcript::jsonl::follow::Follow;
 use crate::transcript::jsonl::open::read_small;
-use crate::{Adapter, Card, Control, Conversation, ListFiles, Looks, Opening, ReadError, Root, Scope, ways};
+use crate::{
+    Adapter, Card, Control, Conversation, ListFiles, Looks, Opening, ReadError, Root, Scope, WatchTarget,
+    ways,
+};
 pub(crate) use control::complaint;
 pub(crate) use file::entries::entries as entries_of_line;
 pub(crate) use file::header::Creator;
@@ -67,6 +70,10 @@ impl Adapter for Pi {
 
     fn join(&self, root: &Root, harvest: &Harvest, kernel: &KernelView) -> Joined {
         self.store(root).join(harvest, kernel)
+    }
+
+    fn watch(&self, root: &Root) -> Vec<WatchTarget> {
+        self.store(root).watch()
     }
 
     fn read(&self, place: &Path, _id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {

@@ -9,7 +9,7 @@ use super::file::header::{Creator, id_begins};
 use super::file::session;
 use super::{join, storage};
 use crate::transcript::gather::gather;
-use crate::{Adapter, Reach, Root, Scope, Stored};
+use crate::{Adapter, Reach, Root, Scope, Stored, WatchTarget};
 
 /// One root of one of the two agents.
 pub(crate) struct Store<'r> {
@@ -57,6 +57,12 @@ impl Store<'_> {
         files.retain(|file| storage::started_by(file).is_none() || session::heading(file).is_some());
         let named = |path: PathBuf| (id_begins(session::name_of(&path)).to_owned(), path);
         Stored::of(files.into_iter().map(named).collect(), harvest)
+    }
+
+    /// The agent's folder, and where its sessions lie beside it.
+    pub(crate) fn watch(&self) -> Vec<WatchTarget> {
+        let beside = self.folders().into_iter().filter(|folder| !folder.starts_with(&self.root.path));
+        std::iter::once(self.root.path.clone()).chain(beside).map(|path| WatchTarget::new(path, 3)).collect()
     }
 
     pub(crate) fn join(&self, harvest: &Harvest, kernel: &KernelView) -> Joined {
