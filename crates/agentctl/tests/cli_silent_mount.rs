@@ -173,6 +173,37 @@ fn works_as_if_it_were_not_there(how: &str, has_daemon: bool) {
     }
 }
 
+/// A root of an agent lies there. What changes elsewhere is seen as soon as without it.
+#[test]
+fn a_root_on_a_file_system_that_does_not_answer_holds_up_no_view() {
+    let machine = Machine::furnished();
+    // It ends after the file system: while it waits for that, it cannot even be killed.
+    let top;
+    let Some(mounted) = Mounted::new(&machine, "takes") else {
+        return agentctl_testkit::skip("no file system can be mounted here");
+    };
+    let with_root = |args: &[&str]| {
+        let mut command = mounted.command(args);
+        command.env("CODEX_HOME", mounted.at.join("codex"));
+        command
+    };
+    let path = std::env::var_os("PATH").unwrap();
+    let mut command = with_root(&["top"]);
+    command.env("AGENTCTL_NO_DAEMON", "1").env("PATH", path).env("TERM", "xterm-256color").env("TZ", "UTC");
+    top = agentctl_testkit::Pty::spawn(&command);
+    top.wait_for("does not answer");
+    let first = Agent::start(&machine, TOOLS, machine.home());
+    top.wait_for("● 1");
+    drop(first);
+    top.wait_for("no session was heard of");
+    assert!(with_root(&["daemon", "start"]).output().unwrap().status.success());
+    agentctl_testkit::until_seen(DEADLINE, "the daemon to say what it does not watch", || {
+        let status = mounted.json(&["daemon", "status", "--json"], true).to_string();
+        if status.contains("codex is on a file system that does not answer") { Ok(()) } else { Err(status) }
+    });
+    assert_eq!(mounted.run(&["daemon", "stop"], true).code, Some(0));
+}
+
 #[test]
 fn a_file_system_that_nobody_serves_holds_up_no_command() {
     works_as_if_it_were_not_there("unserved", false);

@@ -204,9 +204,17 @@ impl Fleet {
         &self.sources
     }
 
-    /// The folders in which changes of live sessions show.
+    /// The folders in which changes of live sessions show. A root whose file system does not answer is one itself: what lies
+    /// there cannot be asked, and who watches says why it is not watched.
     pub fn watch_targets(&self) -> Vec<WatchTarget> {
-        let watched = |source: &Source| source.adapter.watch(&source.root);
+        let watched = |source: &Source| {
+            let root = &source.root.path;
+            // The address of a gateway is no directory.
+            if root.is_absolute() && agentctl_files::is_folder_within(root).is_err() {
+                return vec![WatchTarget::new(root, 0)];
+            }
+            source.adapter.watch(&source.root)
+        };
         let mut targets: Vec<WatchTarget> = self.sources.iter().flat_map(watched).collect();
         targets.sort();
         targets.dedup();

@@ -12,7 +12,7 @@ use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
 
 use super::WatchTarget;
-use crate::entries;
+use crate::{entries, is_folder_within};
 
 /// The kernel's own limit is usually higher; an agent with a folder per session must not eat it all.
 const MOST: usize = 30_000;
@@ -84,10 +84,12 @@ impl Folders {
         self.why_unwatched = None;
         self.has_links = false;
         for target in self.targets.clone() {
-            if target.path.is_dir() {
-                self.add(&target.path, target.depth);
-            } else {
-                self.add_nearest(&target.path);
+            match is_folder_within(&target.path) {
+                Ok(true) => self.add(&target.path, target.depth),
+                Ok(false) => self.add_nearest(&target.path),
+                Err(silent) => {
+                    self.leave(&target.path, format!("{} {silent}", target.path.display()));
+                }
             }
         }
     }
@@ -101,7 +103,7 @@ impl Folders {
         for entry in entries.flatten() {
             match entry.file_type() {
                 Ok(kind) if kind.is_dir() => self.add(&entry.path(), depth - 1),
-                Ok(kind) if kind.is_symlink() => self.has_links |= entry.path().is_dir(),
+                Ok(kind) if kind.is_symlink() => self.has_links |= may_be_folder(&entry.path()),
                 _ => {}
             }
         }
@@ -109,7 +111,7 @@ impl Folders {
 
     /// An agent that is not installed yet: the nearest folder above its root will tell when it is.
     fn add_nearest(&mut self, path: &Path) {
-        if let Some(above) = path.ancestors().skip(1).find(|above| above.is_dir()) {
+        if let Some(above) = path.ancestors().skip(1).find(|above| is_folder_within(above) == Ok(true)) {
             self.add_one(above, None);
         }
     }
@@ -182,7 +184,7 @@ impl Folders {
                 if what.contains(ReadFlags::ISDIR) {
                     fresh.push((path, below));
                 } else {
-                    self.has_links |= path.is_symlink() && path.is_dir();
+                    self.has_links |= path.is_symlink() && may_be_folder(&path);
                 }
             }
         }
@@ -194,6 +196,11 @@ impl Folders {
         }
         relevant || overflow || appeared
     }
+}
+
+/// A link may lead to a file system that does not answer.
+fn may_be_folder(link: &Path) -> bool {
+    is_folder_within(link) != Ok(false)
 }
 
 impl AsFd for Folders {

@@ -110,12 +110,15 @@ pub(super) fn targets(fleet: &Fleet, own: &[WatchTarget]) -> Option<Vec<WatchTar
     }
     // What names a session or moves it away may lie beside the conversations.
     let roots = fleet.sources().iter().map(|source| WatchTarget::new(&source.root.path, 1));
-    let targets: Vec<WatchTarget> =
-        fleet.watch_targets().into_iter().chain(roots).chain(own.iter().cloned()).collect();
-    let is_served_here = |target: &WatchTarget| {
-        !target.path.is_dir()
-            || agentctl_files::open_folder(&target.path)
-                .is_ok_and(|folder| agentctl_files::is_served_here(&folder))
+    let targets = fleet.watch_targets().into_iter().chain(roots).chain(own.iter().cloned());
+    // The root of an agent that keeps nothing here is no path.
+    let targets: Vec<WatchTarget> = targets.filter(|target| target.path.is_absolute()).collect();
+    // Whoever waits here for a file system that does not answer looks at nothing any more.
+    let is_served_here = |target: &WatchTarget| match agentctl_files::is_folder_within(&target.path) {
+        Ok(true) => agentctl_files::open_folder(&target.path)
+            .is_ok_and(|folder| agentctl_files::is_served_here(&folder)),
+        Ok(false) => true,
+        Err(_) => false,
     };
     targets.iter().all(is_served_here).then_some(targets)
 }
@@ -227,6 +230,15 @@ mod tests {
             std::fs::write(place.path().join(path), path).unwrap();
             quiet.wait(watched(), &NOBODY, || unreachable!("a write was told"));
         }
+    }
+
+    #[test]
+    fn the_root_of_an_agent_that_keeps_nothing_here_is_not_watched() {
+        let adapter = agentctl_adapters::registry().into_iter().next().unwrap();
+        let root = agentctl_adapters::Root::at("acp:name");
+        let kernel = std::sync::Arc::new(agentctl_process::fake::Scripted::new());
+        let fleet = Fleet::new(vec![agentctl_fleet::Source { adapter, root, timeout: PERIOD }], kernel);
+        assert_eq!(targets(&fleet, &target(Path::new("/"))), Some(target(Path::new("/"))));
     }
 
     #[test]
