@@ -30,7 +30,7 @@ fn quick(text: &[u8]) -> Option<Timestamp> {
     let nanosecond = match rest {
         b"Z" => 0,
         [b'.', digits @ .., b'Z'] if (1..=9).contains(&digits.len()) => {
-            digits.iter().chain(b"00000000").take(9).try_fold(0, with_digit)?
+            digits.iter().chain(b"00000000").take(9).copied().try_fold(0, with_digit)?
         }
         _ => return None,
     };
@@ -39,19 +39,21 @@ fn quick(text: &[u8]) -> Option<Timestamp> {
 }
 
 fn number(digits: &[u8]) -> Option<i32> {
-    digits.iter().try_fold(0, with_digit)
+    digits.iter().copied().try_fold(0, with_digit)
 }
 
-fn with_digit(number: i32, digit: &u8) -> Option<i32> {
+fn with_digit(number: i32, digit: u8) -> Option<i32> {
     digit.is_ascii_digit().then(|| number * 10 + i32::from(digit - b'0'))
 }
+
+/// The days from March of the year 0 to 1970.
+const TO_1970: i32 = 719_468;
 
 /// The days from 1970 to this one. Years are counted from March, so that the day that not every year has is the last one.
 fn days(year: i32, month: i32, day: i32) -> i64 {
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let leap_days = year / 4 - year / 100 + year / 400;
     let days = year * 365 + leap_days + (month * 153 + 2) / 5 + day - 1;
-    const TO_1970: i32 = 719_468;
     i64::from(days - TO_1970)
 }
 
