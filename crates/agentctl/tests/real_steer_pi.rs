@@ -115,7 +115,12 @@ fn when_its_time_is_up_it_was_interrupted() {
     let heard = scene.home.path().join("heard");
     let hook = format!("echo \"$AGENTCTL_OUTCOME $AGENTCTL_BRANCH\" > '{}'", heard.display());
     // What has not begun when its time is up leaves nothing, and is given more: an agent starts slowly on a busy machine.
-    let launch = |time: &str| scene.launch("[[hang]] too slow", &["--timeout", time, "--on-complete", &hook]);
+    let launch = |time: &str| {
+        let launched = scene.launch("[[hang]] too slow", &["--timeout", time, "--on-complete", &hook]);
+        let is_late = launched.stderr.contains("its time was up before there was a session");
+        assert!(launched.code == Some(0) || is_late, "{launched:#?}");
+        launched
+    };
     let begun = ["15s", "45s", "90s"].into_iter().map(launch).find(|launched| launched.code == Some(0));
     let launched = begun.expect("a session that begins in time").json();
     scene.wait_for_silence();

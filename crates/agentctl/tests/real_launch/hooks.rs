@@ -135,6 +135,8 @@ fn when_its_time_is_up_it_ends_also_if_nothing_is_known_of_its_session() {
     let Some(scene) = scene() else { return };
     let is_in_time = TIMES.into_iter().any(|time| {
         let launched = scene.launch("[[bash:tail -f /dev/null]] [[hang]] unseen", &["--timeout", time]);
+        let is_late = launched.stderr.contains("its time was up before there was a session");
+        assert!(launched.code == Some(0) || is_late, "{launched:#?}");
         if launched.code == Some(0) && has_tool_in_time(&scene) {
             return true;
         }

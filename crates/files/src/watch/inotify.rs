@@ -35,6 +35,8 @@ pub struct Folders {
     why_unwatched: Option<String>,
     /// A folder below the targets is a link, behind which nothing is watched.
     has_links: bool,
+    /// The file system of a target did not answer. It is asked again, because it may later.
+    is_silent: bool,
 }
 
 impl Folders {
@@ -43,7 +45,15 @@ impl Folders {
         let descriptor = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
         let (watched, targets) = (HashMap::new(), Vec::new());
         let unwatched = BTreeSet::new();
-        Ok(Self { descriptor, watched, targets, unwatched, why_unwatched: None, has_links: false })
+        Ok(Self {
+            descriptor,
+            watched,
+            targets,
+            unwatched,
+            why_unwatched: None,
+            has_links: false,
+            is_silent: false,
+        })
     }
 
     /// How many folders should be watched and cannot be.
@@ -68,7 +78,7 @@ impl Folders {
 
     /// Watches exactly these from now on.
     pub fn watch(&mut self, targets: Vec<WatchTarget>) {
-        if targets == self.targets {
+        if targets == self.targets && !self.is_silent {
             return;
         }
         for (number, _) in self.watched.drain() {
@@ -83,11 +93,13 @@ impl Folders {
         self.unwatched.clear();
         self.why_unwatched = None;
         self.has_links = false;
+        self.is_silent = false;
         for target in self.targets.clone() {
             match is_folder_within(&target.path) {
                 Ok(true) => self.add(&target.path, target.depth),
                 Ok(false) => self.add_nearest(&target.path),
                 Err(silent) => {
+                    self.is_silent = true;
                     self.leave(&target.path, format!("{} {silent}", target.path.display()));
                 }
             }

@@ -88,7 +88,7 @@ impl Linux {
             Ok(heads)
         });
         let parts: Vec<Vec<ProcessHead>> = parts.into_iter().collect::<Result<_, _>>()?;
-        Ok(parts.concat())
+        Ok(parts.into_iter().flatten().collect())
     }
 
     fn open_pid(&self, pid: u32, buffer: &mut Vec<u8>) -> Result<(Entry, Stat), LookError> {

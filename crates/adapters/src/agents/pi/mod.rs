@@ -44,6 +44,9 @@ static CARD: Card = Card::new("pi", "Pi")
     .known_good("0.73.1 – 1.5.0")
     .looks(LOOKS);
 
+/// The user's settings, in the agent's folder.
+const SETTINGS: &str = "settings.json";
+
 /// The session's id is in the environment of the tools.
 pub(crate) const LOOKS: Looks = Looks { offspring: true, ..Looks::NONE };
 
@@ -123,7 +126,7 @@ struct Settings {
 
 /// Where the user's settings store new sessions, if they move them. Older sessions stay where they were.
 fn moved_by_settings(agent_folder: &Path) -> Option<PathBuf> {
-    let bytes = read_small(&agent_folder.join("settings.json"), 1 << 20).ok()?;
+    let bytes = read_small(&agent_folder.join(SETTINGS), 1 << 20).ok()?;
     let settings: Settings = serde_json::from_slice(&bytes).ok()?;
     storage::expand(settings.session_dir?.as_str(), agent_folder)
 }

@@ -7,7 +7,7 @@ use agentctl_model::{Coverage, Harvest, Joined, KernelView, Process};
 
 use super::file::header::{Creator, id_begins};
 use super::file::session;
-use super::{join, storage};
+use super::{SETTINGS, join, storage};
 use crate::transcript::gather::gather;
 use crate::{Adapter, Reach, Root, Scope, Stored, WatchTarget};
 
@@ -59,9 +59,12 @@ impl Store<'_> {
         Stored::of(files.into_iter().map(named).collect(), harvest)
     }
 
-    /// The agent's folder, and where its sessions lie beside it.
+    /// The agent's folder, and where its sessions lie beside it. Settings on a file system that does not answer name nothing:
+    /// who watches waits for nobody.
     pub(crate) fn watch(&self) -> Vec<WatchTarget> {
-        let beside = self.folders().into_iter().filter(|folder| !folder.starts_with(&self.root.path));
+        let is_silent = agentctl_files::is_folder_within(&self.root.path.join(SETTINGS)).is_err();
+        let folders = if is_silent { self.root.store.iter().cloned().collect() } else { self.folders() };
+        let beside = folders.into_iter().filter(|folder| !folder.starts_with(&self.root.path));
         std::iter::once(self.root.path.clone()).chain(beside).map(|path| WatchTarget::new(path, 3)).collect()
     }
 

@@ -149,7 +149,7 @@ mod tests {
     fn as_long_as_nothing_changes_only_the_live_sessions_are_looked_at() {
         let place = tempfile::tempdir().unwrap();
         let targets = target(place.path());
-        let longest = PERIOD * 100;
+        let longest = PERIOD * 300;
         let mut quiet = quiet(&targets, longest);
         let looks = Cell::new(0);
         let live = || {
@@ -180,7 +180,7 @@ mod tests {
     fn a_difference_that_another_look_does_not_change_is_a_reason_only_once() {
         let place = tempfile::tempdir().unwrap();
         let targets = target(place.path());
-        let longest = PERIOD * 100;
+        let longest = PERIOD * 300;
         let mut quiet = quiet(&targets, longest);
         let one = (Vec::new(), 1);
         let mut lasts = |shown: &Live, live: &dyn Fn() -> Live| {

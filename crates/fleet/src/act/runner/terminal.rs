@@ -92,9 +92,7 @@ impl Runner<'_> {
     pub(super) fn with_screen(&self, error: Error) -> Error {
         let shown = if self.record.order.terminal { self.shown() } else { None };
         match shown {
-            Some(shown) if shown.is_empty() => {
-                error.hint("its screen shows nothing so far; a longer --timeout gives it more time to start")
-            }
+            Some(shown) if shown.is_empty() => error.hint("its screen shows nothing so far"),
             Some(shown) => error.hint(format!("its screen shows: {shown}")),
             None => error,
         }

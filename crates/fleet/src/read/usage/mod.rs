@@ -97,7 +97,6 @@ impl Fleet {
     pub fn counted(&self, spent: Spent, asked: &UsageQuery) -> UsageAnswer {
         let window = Window { since: asked.since.start(spent.as_of), until: asked.until };
         let report = counting::count(&spent.spenders, (asked.by, &asked.zone), window, &self.prices);
-        // Hundreds of thousands of calls.
         free_beside(spent.spenders);
         UsageAnswer {
             as_of: spent.as_of,
@@ -172,9 +171,10 @@ impl Fleet {
     }
 }
 
-/// Frees a long list, for which nobody waits. Where no thread can be had, it is freed here.
+/// Frees a long list, for which nobody waits: a few sessions can have hundreds of thousands of calls. Where no thread can be
+/// had, it is freed here.
 fn free_beside<T: Send + 'static>(list: Vec<T>) {
-    const LONG: usize = 1000;
+    const LONG: usize = 50;
     if list.len() >= LONG {
         let _ = std::thread::Builder::new().spawn(move || drop(list));
     }
