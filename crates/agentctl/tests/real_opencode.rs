@@ -5,10 +5,10 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use agentctl_testkit::agents::opencode::MODEL;
-use agentctl_testkit::{FakeModel, OpenCode, Signal, TestHome, skip, until, until_seen};
+use agentctl_testkit::{Background, FakeModel, OpenCode, Signal, TestHome, skip, until, until_seen};
 use serde_json::{Value, json};
 
 const TIMEOUT: Duration = Duration::from_mins(3);
@@ -39,6 +39,24 @@ fn wait_for(home: &TestHome, what: &str, fits: impl Fn(&Value) -> bool) -> Value
     seen
 }
 
+/// A run that has spoken with its model. On a busy machine the very first start of OpenCode was once seen to come to nothing:
+/// it had neither a session nor a request to the model after three minutes. Such a run is started again, and what it printed
+/// is told; from its first request on it is for agentctl to see it.
+fn begun(model: &FakeModel, start: impl Fn() -> Background) -> Background {
+    for _ in 0..3 {
+        let run = start();
+        let patience = Instant::now() + TIMEOUT / 3;
+        while Instant::now() < patience {
+            if model.look(|requests| !requests.is_empty()) {
+                return run;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        eprintln!("no request to the model within {:?}: {}{}", TIMEOUT / 3, run.stdout(), run.stderr());
+    }
+    panic!("three runs came to nothing");
+}
+
 fn is(session: &Value, status: &str, outcome: &Value) -> bool {
     session["status"] == status && session["outcome"] == *outcome
 }
@@ -63,7 +81,8 @@ fn headless_runs_are_seen_from_their_first_row_to_their_end() {
     let cwd = home.work_dir("odd dir.v1 ünï");
 
     // Only the directory ties this run to its session.
-    let mut first = opencode.run(&home, &cwd, "[[bash:sleep 1000]] [[text:done]]", &["--auto"]);
+    let mut first =
+        begun(&model, || opencode.run(&home, &cwd, "[[bash:sleep 1000]] [[text:done]]", &["--auto"]));
     let running = wait_for(&home, "the running tool", |session| {
         session["status"] == "running" && session["statusDetail"] == "bash: sleep 1000"
     });
