@@ -40,9 +40,10 @@ fn wait_for(home: &TestHome, what: &str, fits: impl Fn(&Value) -> bool) -> Value
 }
 
 /// A run that has spoken with its model. On a busy machine the very first start of OpenCode was once seen to come to nothing:
-/// it had neither a session nor a request to the model after three minutes. Such a run is started again, and what it printed
-/// is told; from its first request on it is for agentctl to see it.
+/// it had neither a session nor a request to the model after three minutes. Such a run is started again; from its first
+/// request on it is for agentctl to see it.
 fn begun(model: &FakeModel, start: impl Fn() -> Background) -> Background {
+    let mut printed = Vec::new();
     for _ in 0..3 {
         let run = start();
         let patience = Instant::now() + TIMEOUT / 3;
@@ -52,9 +53,9 @@ fn begun(model: &FakeModel, start: impl Fn() -> Background) -> Background {
             }
             std::thread::sleep(Duration::from_millis(50));
         }
-        eprintln!("no request to the model within {:?}: {}{}", TIMEOUT / 3, run.stdout(), run.stderr());
+        printed.push(run.stdout() + &run.stderr());
     }
-    panic!("three runs came to nothing");
+    panic!("no run sent a request to its model; they printed {printed:#?}");
 }
 
 fn is(session: &Value, status: &str, outcome: &Value) -> bool {
